@@ -1,0 +1,21 @@
+//! What is known of the cluster.
+//!
+//! Objects come as lean [`wire`] types, from the API server ([`watch`]) or from [`files`], are read for their meaning
+//! ([`node`], [`service`], [`slice`]) and end as compact records in the one [`store`], which requests read without a
+//! lock.
+//!
+//! ```text
+//! API server ──watch──┐
+//!                     ├─ wire ─ meaning ─ Writer (one) ─▶ Cluster ◀─ read ─ decide
+//! YAML, JSON ──files──┘
+//! ```
+
+pub mod files;
+pub mod key;
+pub mod loose;
+pub mod node;
+pub mod service;
+pub mod slice;
+pub mod store;
+pub mod watch;
+pub mod wire;

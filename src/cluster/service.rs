@@ -1,0 +1,153 @@
+//! What a Service says, for opt-in.
+
+use super::wire::{Service, Wire};
+
+/// The annotation of Kubernetes before 1.27, which still wins over [`TOPOLOGY_MODE`] where both stand.
+pub const TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+/// The annotation that asks for hints.
+pub const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+const SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+
+/// A value of the topology annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopologyMode {
+    /// `Auto` or `auto`.
+    Auto,
+    /// `Disabled` or `disabled`.
+    Disabled,
+    /// Anything else, the empty text included.
+    Other(Box<str>),
+}
+
+/// The annotation that an opt-in was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnnotationKey {
+    /// [`TOPOLOGY_AWARE_HINTS`].
+    TopologyAwareHints,
+    /// [`TOPOLOGY_MODE`].
+    TopologyMode,
+}
+
+/// `spec.trafficDistribution`, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrafficDistribution {
+    /// `PreferSameZone` or its older name `PreferClose`.
+    SameZone,
+    /// `PreferSameNode`.
+    SameNode,
+}
+
+/// Why kube-proxy does not use hints for a Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HintsUnused {
+    /// It is headless.
+    Headless,
+    /// It belongs to another proxy.
+    OtherServiceProxy,
+    /// Its internal traffic stays on the node, and it has no other.
+    InternalTrafficPolicyLocal,
+}
+
+/// A Service, as far as opt-in is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceRecord {
+    /// The topology annotation that counts.
+    pub topology_mode: Option<(AnnotationKey, TopologyMode)>,
+    /// Its traffic distribution.
+    pub traffic_distribution: Option<TrafficDistribution>,
+    /// Set where hints would do nothing.
+    pub hints_unused: Option<HintsUnused>,
+    /// Set where a field has an unexpected type: nothing can be decided then.
+    pub odd_field: Option<&'static str>,
+}
+
+impl ServiceRecord {
+    /// Reads a Service.
+    #[must_use]
+    pub fn read(wire: &Service<Box<str>>) -> Self {
+        let spec = wire.spec.get();
+        Self {
+            topology_mode: read_topology_mode(wire),
+            traffic_distribution: match spec.and_then(|s| s.traffic_distribution.text()) {
+                Some("PreferSameZone" | "PreferClose") => Some(TrafficDistribution::SameZone),
+                Some("PreferSameNode") => Some(TrafficDistribution::SameNode),
+                _ => None,
+            },
+            hints_unused: read_hints_unused(wire),
+            odd_field: wire.odd_field(),
+        }
+    }
+}
+
+fn read_topology_mode(wire: &Service<Box<str>>) -> Option<(AnnotationKey, TopologyMode)> {
+    let annotation = |key: &str| wire.metadata()?.annotation(key);
+    let (key, value) = annotation(TOPOLOGY_AWARE_HINTS)
+        .map(|value| (AnnotationKey::TopologyAwareHints, value))
+        .or_else(|| annotation(TOPOLOGY_MODE).map(|value| (AnnotationKey::TopologyMode, value)))?;
+    let mode = match value {
+        "Auto" | "auto" => TopologyMode::Auto,
+        "Disabled" | "disabled" => TopologyMode::Disabled,
+        other => TopologyMode::Other(other.into()),
+    };
+    Some((key, mode))
+}
+
+fn read_hints_unused(wire: &Service<Box<str>>) -> Option<HintsUnused> {
+    let spec = wire.spec.get()?;
+    if spec.cluster_ip.text() == Some("None") {
+        return Some(HintsUnused::Headless);
+    }
+    if wire.metadata().and_then(|m| m.labels.get()).is_some_and(|labels| labels.has(SERVICE_PROXY_NAME)) {
+        return Some(HintsUnused::OtherServiceProxy);
+    }
+    let local = spec.internal_traffic_policy.text() == Some("Local");
+    (local && !is_open_from_outside(wire)).then_some(HintsUnused::InternalTrafficPolicyLocal)
+}
+
+/// Whether traffic can come by a node port, a load balancer or an external IP, for which kube-proxy uses hints whatever
+/// the internal traffic policy.
+fn is_open_from_outside(wire: &Service<Box<str>>) -> bool {
+    let Some(spec) = wire.spec.get() else { return false };
+    let node_port = spec.ports.items().iter().any(|port| {
+        port.get().and_then(|p| p.node_port.get()).is_some_and(|&number| number != 0)
+    });
+    let load_balancer = wire.status.get().and_then(|status| status.load_balancer.get());
+    let ingress = load_balancer.is_some_and(|lb| !lb.ingress.items().is_empty());
+    node_port || ingress || !spec.external_ips.items().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> ServiceRecord {
+        ServiceRecord::read(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn the_deprecated_annotation_wins() {
+        let both = format!(r#"{{"metadata":{{"annotations":{{"{TOPOLOGY_MODE}":"x","{TOPOLOGY_AWARE_HINTS}":"auto"}}}}}}"#);
+        assert_eq!(read(&both).topology_mode, Some((AnnotationKey::TopologyAwareHints, TopologyMode::Auto)));
+    }
+
+    #[test]
+    fn local_traffic_uses_hints_only_when_it_can_come_from_outside() {
+        let inside = read(r#"{"spec":{"clusterIP":"10.0.0.1","internalTrafficPolicy":"Local","ports":[{}]}}"#);
+        assert_eq!(inside.hints_unused, Some(HintsUnused::InternalTrafficPolicyLocal));
+        let outside = read(r#"{"spec":{"internalTrafficPolicy":"Local","ports":[{"nodePort":30000}]}}"#);
+        assert_eq!(outside.hints_unused, None);
+        let external = read(r#"{"spec":{"internalTrafficPolicy":"Local","externalIPs":["192.0.2.1"]}}"#);
+        assert_eq!(external.hints_unused, None);
+        let ingress = read(
+            r#"{"spec":{"internalTrafficPolicy":"Local"},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#,
+        );
+        assert_eq!(ingress.hints_unused, None);
+    }
+
+    #[test]
+    fn headless_and_foreign_services_do_not_use_hints() {
+        assert_eq!(read(r#"{"spec":{"clusterIP":"None"}}"#).hints_unused, Some(HintsUnused::Headless));
+        let foreign = format!(r#"{{"metadata":{{"labels":{{"{SERVICE_PROXY_NAME}":"x"}}}},"spec":{{}}}}"#);
+        assert_eq!(read(&foreign).hints_unused, Some(HintsUnused::OtherServiceProxy));
+    }
+}

@@ -1,0 +1,250 @@
+//! What an EndpointSlice says, as compact records.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::key::Key;
+use super::wire::{Endpoint, EndpointSlice, Wire};
+use super::loose::WireText;
+
+/// The label that ties a slice to its Service.
+pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+
+/// The kind of addresses in a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AddressType {
+    /// `IPv4`.
+    Ipv4,
+    /// `IPv6`.
+    Ipv6,
+    /// `FQDN` or anything else: kube-proxy does not use it.
+    Other,
+}
+
+impl AddressType {
+    /// Those that are hinted.
+    pub const HINTED: [Self; 2] = [Self::Ipv4, Self::Ipv6];
+
+    fn read(text: Option<&str>) -> Self {
+        match text {
+            Some("IPv4") => Self::Ipv4,
+            Some("IPv6") => Self::Ipv6,
+            _ => Self::Other,
+        }
+    }
+
+    /// Kubernetes' word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::Other => "FQDN",
+        }
+    }
+}
+
+/// An address as a number: an IPv6 address, an IPv4 address mapped into IPv6, or a hash of a text that is neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(u128);
+
+impl Address {
+    /// Reads an address.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        match text.parse() {
+            Ok(IpAddr::V4(ip)) => Self(ip.to_ipv6_mapped().to_bits()),
+            Ok(IpAddr::V6(ip)) => Self(ip.to_bits()),
+            // Multicast, so no address of an endpoint.
+            Err(_) => Self((0xff << 120) | u128::from(Key::of(text).number())),
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ipv6Addr::from_bits(self.0).to_canonical().fmt(f)
+    }
+}
+
+/// Where an endpoint says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In this zone.
+    Zone(Key),
+    /// On this node, with no zone of its own.
+    Node(Key),
+    /// It does not say.
+    Nowhere,
+}
+
+/// The zones that an endpoint is hinted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HintSet {
+    /// None.
+    Empty,
+    /// One, as nearly always.
+    One(Key),
+    /// Several, in the order in which they stand.
+    Several(Box<[Key]>),
+}
+
+impl HintSet {
+    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
+        let Some(first) = names.next() else { return Self::Empty };
+        let rest: Vec<Key> = names.map(Key::of).collect();
+        if rest.is_empty() {
+            return Self::One(Key::of(first));
+        }
+        Self::Several(std::iter::once(Key::of(first)).chain(rest).collect())
+    }
+
+    /// The zones.
+    #[must_use]
+    pub fn zones(&self) -> &[Key] {
+        match self {
+            Self::Empty => &[],
+            Self::One(zone) => std::slice::from_ref(zone),
+            Self::Several(zones) => zones,
+        }
+    }
+}
+
+/// An endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointRecord {
+    /// Its first address, which is the one that kube-proxy uses.
+    pub address: Address,
+    /// The uid of the object behind it.
+    pub uid: Option<Key>,
+    /// Where it is.
+    pub place: Place,
+    /// Its zone hints.
+    pub hints: HintSet,
+    /// Whether kube-proxy takes it for ready.
+    pub ready: bool,
+    /// Whether it is terminating.
+    pub terminating: bool,
+}
+
+/// A port by which kube-proxy merges endpoints: name and protocol, whatever the number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortKey {
+    /// Its name, which may be empty.
+    pub name: Box<str>,
+    /// `TCP` unless it says otherwise.
+    pub protocol: Box<str>,
+}
+
+/// An EndpointSlice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceRecord {
+    /// Its name; empty for one that is being created with a generated name.
+    pub name: Box<str>,
+    /// The kind of its addresses.
+    pub address_type: AddressType,
+    /// Ports with a number. Without any, kube-proxy takes no endpoint from the slice.
+    pub ports: Box<[PortKey]>,
+    /// Its endpoints that have an address, in their order.
+    pub endpoints: Box<[EndpointRecord]>,
+    /// The first field of an unexpected type; then the slice is not understood.
+    pub odd_field: Option<&'static str>,
+}
+
+impl SliceRecord {
+    /// Reads a slice, and nothing but the slice: whether its zones exist is not asked here.
+    ///
+    /// An endpoint without an address, which no API server lets pass, gets a record too, so that records and endpoints
+    /// have the same places.
+    pub fn read<T: WireText>(wire: &EndpointSlice<T>) -> Self {
+        Self {
+            name: wire.metadata().and_then(|m| m.name.text()).unwrap_or_default().into(),
+            address_type: AddressType::read(wire.address_type.text()),
+            ports: read_ports(wire),
+            endpoints: wire.endpoints.items().iter().map(|e| e.get().map_or_else(unreadable, read_endpoint)).collect(),
+            odd_field: wire.odd_field(),
+        }
+    }
+}
+
+/// The Service that a slice belongs to, as `namespace/name`.
+pub fn service_of<T: WireText>(wire: &EndpointSlice<T>) -> Option<String> {
+    let metadata = wire.metadata()?;
+    let service = metadata.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())?;
+    Some(format!("{}/{service}", metadata.namespace.text().unwrap_or_default()))
+}
+
+fn read_ports<T: WireText>(wire: &EndpointSlice<T>) -> Box<[PortKey]> {
+    let usable = wire.ports.items().iter().filter_map(|port| port.get()).filter(|port| {
+        port.port.get().is_some_and(|&number| number != 0)
+    });
+    let mut keys: Vec<PortKey> = usable
+        .map(|port| PortKey {
+            name: port.name.text().unwrap_or_default().into(),
+            protocol: port.protocol.text().unwrap_or("TCP").into(),
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into()
+}
+
+fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {
+    let place = Key::of_present(endpoint.zone.text()).map(Place::Zone);
+    let place = place.or_else(|| Key::of_present(endpoint.node_name.text()).map(Place::Node));
+    EndpointRecord {
+        address: Address::of(endpoint.address().unwrap_or_default()),
+        uid: Key::of_present(endpoint.target_ref.get().and_then(|target| target.uid.text())),
+        place: place.unwrap_or(Place::Nowhere),
+        hints: HintSet::read(endpoint.zone_hints()),
+        ready: endpoint.is_ready(),
+        terminating: endpoint.is_terminating(),
+    }
+}
+
+fn unreadable() -> EndpointRecord {
+    EndpointRecord {
+        address: Address::of(""),
+        uid: None,
+        place: Place::Nowhere,
+        hints: HintSet::Empty,
+        ready: false,
+        terminating: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> SliceRecord {
+        SliceRecord::read::<Box<str>>(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn ready_is_true_when_absent() {
+        let slice = read(
+            r#"{"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"],"conditions":{"ready":false}}]}"#,
+        );
+        assert_eq!(slice.endpoints.iter().map(|e| e.ready).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn an_empty_zone_or_node_name_says_nothing() {
+        let slice = read(r#"{"endpoints":[{"addresses":["10.0.0.1"],"zone":"","nodeName":""}]}"#);
+        assert_eq!(slice.endpoints[0].place, Place::Nowhere);
+    }
+
+    #[test]
+    fn ports_without_a_number_are_not_usable() {
+        assert!(read(r#"{"ports":null}"#).ports.is_empty());
+        assert!(read(r#"{"ports":[{"name":"http","port":null}]}"#).ports.is_empty());
+        assert_eq!(read(r#"{"ports":[{"name":"http","port":80}]}"#).ports[0].name, "http".into());
+    }
+
+    #[test]
+    fn addresses_are_read_as_numbers_and_shown_as_addresses() {
+        assert_eq!(Address::of("10.0.0.1").to_string(), "10.0.0.1");
+        assert_eq!(Address::of("FD00::1"), Address::of("fd00:0::1"));
+        assert_ne!(Address::of("a.example"), Address::of("b.example"));
+    }
+}

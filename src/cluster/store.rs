@@ -1,0 +1,525 @@
+//! The one store of what is known: a single writer, any number of readers, no lock between them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+
+use super::key::Key;
+use super::node::{NodeRecord, NodeRules};
+use super::service::ServiceRecord;
+use super::slice::{self, AddressType, SliceRecord};
+use super::wire::{EndpointSlice, Node, Service, Wire};
+use crate::planner::capacity::{self, Capacity};
+
+type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
+
+/// A kind of object that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// Nodes.
+    Nodes,
+    /// Services.
+    Services,
+    /// EndpointSlices.
+    EndpointSlices,
+}
+
+impl Resource {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Nodes, Self::Services, Self::EndpointSlices];
+
+    /// The plural in URLs and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Services => "services",
+            Self::EndpointSlices => "endpointslices",
+        }
+    }
+}
+
+/// Capacity as decisions use it.
+#[derive(Debug, Default)]
+pub struct MeasuredCapacity {
+    /// The zones and what keeps them from being known.
+    pub capacity: Capacity,
+    /// The weights of the zones' shares, in zone order.
+    pub weights: Box<[u64]>,
+    /// Whether it is held as it was before a storm of NotReady nodes.
+    pub frozen: bool,
+    /// Zone numbers by key, sorted.
+    by_key: Box<[(Key, u16)]>,
+}
+
+impl MeasuredCapacity {
+    fn new(capacity: Capacity, frozen: bool) -> Self {
+        let numbered = capacity.zones.iter().zip(0u16..);
+        let mut by_key: Box<[_]> = numbered.map(|(zone, number)| (Key::of(&zone.name), number)).collect();
+        by_key.sort_unstable();
+        Self { weights: capacity.weights().into(), by_key, frozen, capacity }
+    }
+
+    /// The number of a zone with counted capacity.
+    #[must_use]
+    pub fn zone_number(&self, zone: Key) -> Option<u16> {
+        let place = self.by_key.binary_search_by_key(&zone, |(key, _)| *key).ok()?;
+        Some(self.by_key[place].1)
+    }
+}
+
+/// A Service and the slices that name it.
+#[derive(Debug, Default)]
+pub struct ServiceState {
+    /// The Service, where it is known.
+    pub service: Option<Arc<ServiceRecord>>,
+    /// Its slices, in no order.
+    pub slices: Vec<Arc<SliceRecord>>,
+    /// What was last decided for each address type, for the log; the meaning is the log's.
+    pub last_logged: Arc<[AtomicU64; 2]>,
+}
+
+/// What is known of the cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    capacity: ArcSwap<MeasuredCapacity>,
+    services: FastMap<Box<str>, Arc<ServiceState>>,
+    zones_of_nodes: FastMap<Key, Key>,
+    synced: [AtomicBool; 3],
+    unreadable: [AtomicU64; 3],
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            capacity: ArcSwap::default(),
+            services: FastMap::default(),
+            zones_of_nodes: FastMap::default(),
+            synced: std::array::from_fn(|_| AtomicBool::new(false)),
+            unreadable: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+impl Cluster {
+    /// The capacity at this moment.
+    #[must_use]
+    pub fn capacity(&self) -> Arc<MeasuredCapacity> {
+        self.capacity.load_full()
+    }
+
+    /// A Service by `namespace/name`, at this moment.
+    #[must_use]
+    pub fn service(&self, key: &str) -> Option<Arc<ServiceState>> {
+        self.services.pin().get(key).cloned()
+    }
+
+    /// Every `namespace/name` that is a Service or that a slice names, in order.
+    #[must_use]
+    pub fn service_names(&self) -> Vec<Box<str>> {
+        let mut names: Vec<_> = self.services.pin().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The zone of a node, where both are known.
+    #[must_use]
+    pub fn zone_of_node(&self, node: Key) -> Option<Key> {
+        self.zones_of_nodes.pin().get(&node).copied()
+    }
+
+    /// Whether the first full list of a resource has been taken in.
+    #[must_use]
+    pub fn has_synced(&self, resource: Resource) -> bool {
+        self.synced[resource as usize].load(Ordering::Acquire)
+    }
+
+    /// Whether all first full lists have been taken in.
+    #[must_use]
+    pub fn all_synced(&self) -> bool {
+        Resource::ALL.into_iter().all(|resource| self.has_synced(resource))
+    }
+
+    /// How many objects with fields of unexpected types came so far.
+    #[must_use]
+    pub fn unreadable_objects(&self, resource: Resource) -> u64 {
+        self.unreadable[resource as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// How the store reads and sums up.
+#[derive(Debug, Clone)]
+pub struct StoreRules {
+    /// How Nodes are read.
+    pub nodes: NodeRules,
+    /// The part of the nodes that may be NotReady before capacity is held as it was.
+    pub freeze_not_ready: f64,
+}
+
+impl Default for StoreRules {
+    fn default() -> Self {
+        Self { nodes: NodeRules::default(), freeze_not_ready: 0.55 }
+    }
+}
+
+/// Objects by name, each with the epoch in which it was last seen, so that a list sweeps away what it does not name.
+#[derive(Debug)]
+struct Seen<V> {
+    epoch: u32,
+    entries: HashMap<Arc<str>, (V, u32)>,
+}
+
+impl<V> Default for Seen<V> {
+    fn default() -> Self {
+        Self { epoch: 0, entries: HashMap::new() }
+    }
+}
+
+impl<V> Seen<V> {
+    fn begin(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    fn insert(&mut self, name: &str, value: V) -> Option<V> {
+        let epoch = self.epoch;
+        if let Some((old, seen)) = self.entries.get_mut(name) {
+            *seen = epoch;
+            return Some(std::mem::replace(old, value));
+        }
+        self.entries.insert(name.into(), (value, epoch));
+        None
+    }
+
+    fn remove(&mut self, name: &str) -> Option<V> {
+        self.entries.remove(name).map(|(value, _)| value)
+    }
+
+    fn unseen(&self) -> Vec<Arc<str>> {
+        let unseen = self.entries.iter().filter(|(_, (_, seen))| *seen != self.epoch);
+        unseen.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// The one that writes to a [`Cluster`].
+///
+/// Changes of nodes become visible with [`Writer::settle`], so that many of them cost one new capacity.
+#[derive(Debug)]
+pub struct Writer {
+    cluster: Arc<Cluster>,
+    rules: StoreRules,
+    nodes: Seen<NodeRecord>,
+    services: Seen<()>,
+    /// The Service that each slice names.
+    slices: Seen<Option<Box<str>>>,
+    capacity_is_stale: bool,
+    /// When the next young node is old.
+    settles_at: Option<Timestamp>,
+}
+
+impl Writer {
+    /// The writer of a new, empty cluster.
+    #[must_use]
+    pub fn new(rules: StoreRules) -> Self {
+        Self {
+            cluster: Arc::default(),
+            rules,
+            nodes: Seen::default(),
+            services: Seen::default(),
+            slices: Seen::default(),
+            capacity_is_stale: false,
+            settles_at: None,
+        }
+    }
+
+    /// What it writes to.
+    #[must_use]
+    pub fn cluster(&self) -> Arc<Cluster> {
+        self.cluster.clone()
+    }
+
+    /// A full list of a resource begins.
+    pub fn begin(&mut self, resource: Resource) {
+        match resource {
+            Resource::Nodes => self.nodes.begin(),
+            Resource::Services => self.services.begin(),
+            Resource::EndpointSlices => self.slices.begin(),
+        }
+    }
+
+    /// A full list has ended: what it did not name is gone.
+    pub fn finish(&mut self, resource: Resource, now: Timestamp) {
+        match resource {
+            Resource::Nodes => {
+                self.nodes.unseen().iter().for_each(|name| self.remove_node(name));
+                self.capacity_is_stale = true;
+                self.settle(now);
+            }
+            Resource::Services => self.services.unseen().iter().for_each(|name| self.remove_service(name)),
+            Resource::EndpointSlices => self.slices.unseen().iter().for_each(|name| self.remove_slice(name)),
+        }
+        self.cluster.synced[resource as usize].store(true, Ordering::Release);
+    }
+
+    /// A Node was added or changed.
+    pub fn apply_node(&mut self, wire: &Node<Box<str>>, now: Timestamp) {
+        self.note_odd(wire, Resource::Nodes);
+        let record = NodeRecord::read(wire, &self.rules.nodes, now);
+        let name = record.node.name.clone();
+        let zones = self.cluster.zones_of_nodes.pin();
+        match &record.node.zone {
+            Some(zone) => zones.insert(Key::of(&name), Key::of(zone)),
+            None => zones.remove(&Key::of(&name)).copied().as_ref(),
+        };
+        drop(zones);
+        let kept = record.clone();
+        if self.nodes.insert(&name, record).as_ref() != Some(&kept) {
+            self.capacity_is_stale = true;
+        }
+    }
+
+    /// A Node is gone.
+    pub fn remove_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.cluster.zones_of_nodes.pin().remove(&Key::of(name));
+        self.capacity_is_stale = true;
+    }
+
+    /// A Service was added or changed.
+    pub fn apply_service(&mut self, wire: &Service<Box<str>>) {
+        self.note_odd(wire, Resource::Services);
+        let name = wire.full_name();
+        self.services.insert(&name, ());
+        let record = ServiceRecord::read(wire);
+        self.update(&name, |state| {
+            if state.service.as_deref() == Some(&record) {
+                return None;
+            }
+            Some(ServiceState {
+                service: Some(Arc::new(record)),
+                slices: state.slices.clone(),
+                last_logged: state.last_logged.clone(),
+            })
+        });
+    }
+
+    /// A Service is gone.
+    pub fn remove_service(&mut self, name: &str) {
+        self.services.remove(name);
+        self.update(name, |state| Some(ServiceState { service: None, slices: state.slices.clone(), ..Default::default() }));
+    }
+
+    /// An EndpointSlice was added or changed.
+    pub fn apply_slice(&mut self, wire: &EndpointSlice<Box<str>>) {
+        self.note_odd(wire, Resource::EndpointSlices);
+        let name = wire.full_name();
+        let service = slice::service_of(wire).map(Box::from);
+        let before = self.slices.insert(&name, service.clone()).flatten();
+        let record = SliceRecord::read(wire);
+        if let Some(before) = before.filter(|before| Some(before) != service.as_ref()) {
+            self.take_slice_from(&before, &record.name);
+        }
+        if let Some(service) = service {
+            self.update(&service, |state| with_slice(state, record));
+        }
+    }
+
+    /// An EndpointSlice is gone.
+    pub fn remove_slice(&mut self, full_name: &str) {
+        let Some(service) = self.slices.remove(full_name).flatten() else { return };
+        let name = full_name.rsplit_once('/').map_or(full_name, |(_, name)| name);
+        self.take_slice_from(&service, name);
+    }
+
+    /// Brings capacity up to date with the nodes and the clock; when that will be needed again without any event.
+    pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let due = self.settles_at.is_some_and(|at| at <= now);
+        if !due && !self.capacity_is_stale {
+            return self.settles_at;
+        }
+        for (record, _) in self.nodes.entries.values_mut() {
+            record.look_at_clock(now);
+        }
+        self.capacity_is_stale = false;
+        self.measure();
+        self.settles_at = self.nodes.entries.values().filter_map(|(record, _)| record.settles_at()).min();
+        self.settles_at
+    }
+
+    fn measure(&mut self) {
+        let measured = Capacity::measure(self.nodes.entries.values().map(|(record, _)| &record.node));
+        let current = self.cluster.capacity.load_full();
+        let storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
+        let next = if storm && current.capacity.obstacle().is_none() {
+            // The list of nodes that do not count is told as it is; the zones stay as they were.
+            MeasuredCapacity::new(
+                Capacity { zones: current.capacity.zones.clone(), insufficient: Vec::new(), ignored: measured.ignored },
+                true,
+            )
+        } else {
+            MeasuredCapacity::new(measured, false)
+        };
+        if next.capacity == current.capacity && next.frozen == current.frozen {
+            return;
+        }
+        if next.frozen != current.frozen {
+            tracing::warn!(
+                frozen = next.frozen,
+                not_ready = next.capacity.ignored.len(),
+                "capacity is {}",
+                if next.frozen { "held as it was: too many nodes are NotReady at once" } else { "measured again" }
+            );
+        }
+        self.cluster.capacity.store(Arc::new(next));
+    }
+
+    fn take_slice_from(&mut self, service: &str, name: &str) {
+        self.update(service, |state| {
+            let slices: Vec<_> = state.slices.iter().filter(|slice| &*slice.name != name).cloned().collect();
+            Some(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+        });
+    }
+
+    /// Replaces the state of a Service; one with nothing left is forgotten.
+    fn update(&mut self, name: &str, change: impl FnOnce(&ServiceState) -> Option<ServiceState>) {
+        let services = self.cluster.services.pin();
+        let current = services.get(name).cloned().unwrap_or_default();
+        let Some(next) = change(&current) else { return };
+        if next.service.is_none() && next.slices.is_empty() {
+            services.remove(name);
+        } else {
+            services.insert(name.into(), Arc::new(next));
+        }
+    }
+
+    fn note_odd<W: Wire>(&self, wire: &W, resource: Resource) {
+        if let Some(field) = wire.odd_field() {
+            self.cluster.unreadable[resource as usize].fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                kind = W::KIND,
+                name = wire.full_name(),
+                field,
+                "a field has an unexpected type; the object is used as far as it can be understood"
+            );
+        }
+    }
+}
+
+/// The state with `record` in place of the slice of that name; nothing where it is there as it is.
+fn with_slice(state: &ServiceState, record: SliceRecord) -> Option<ServiceState> {
+    let mut slices = state.slices.clone();
+    match slices.iter_mut().find(|slice| slice.name == record.name) {
+        Some(slice) if **slice == record => return None,
+        Some(slice) => *slice = Arc::new(record),
+        None => slices.push(Arc::new(record)),
+    }
+    Some(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+}
+
+/// The place of an address type in [`ServiceState::last_logged`].
+#[must_use]
+pub fn log_slot(address_type: AddressType) -> usize {
+    usize::from(address_type == AddressType::Ipv6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn node(name: &str, zone: &str, ready: &str) -> Node<Box<str>> {
+        let json = format!(
+            r#"{{"metadata":{{"name":"{name}","labels":{{"topology.kubernetes.io/zone":"{zone}"}}}},
+                "status":{{"allocatable":{{"cpu":"4"}},"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn slice(name: &str, service: &str) -> EndpointSlice<Box<str>> {
+        let json = format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"shop","labels":{{"kubernetes.io/service-name":"{service}"}}}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn a_heartbeat_makes_no_new_capacity() {
+        let mut writer = Writer::new(StoreRules::default());
+        writer.apply_node(&node("n1", "a", "True"), now());
+        writer.settle(now());
+        let before = writer.cluster().capacity();
+        writer.apply_node(&node("n1", "a", "True"), now());
+        writer.settle(now());
+        assert!(Arc::ptr_eq(&before, &writer.cluster().capacity()));
+        writer.apply_node(&node("n1", "b", "True"), now());
+        writer.settle(now());
+        assert_eq!(&*writer.cluster().capacity().capacity.zones[0].name, "b");
+    }
+
+    #[test]
+    fn a_list_sweeps_away_what_it_does_not_name() {
+        let mut writer = Writer::new(StoreRules::default());
+        for names in [&["web-1", "web-2"][..], &["web-2"]] {
+            writer.begin(Resource::EndpointSlices);
+            names.iter().for_each(|name| writer.apply_slice(&slice(name, "web")));
+            writer.finish(Resource::EndpointSlices, now());
+        }
+        let state = writer.cluster().service("shop/web").unwrap();
+        assert_eq!(state.slices.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["web-2"]);
+        assert!(writer.cluster().has_synced(Resource::EndpointSlices) && !writer.cluster().all_synced());
+    }
+
+    #[test]
+    fn a_slice_that_changes_its_service_leaves_the_old_one() {
+        let mut writer = Writer::new(StoreRules::default());
+        writer.apply_slice(&slice("x", "web"));
+        writer.apply_slice(&slice("x", "api"));
+        assert!(writer.cluster().service("shop/web").is_none());
+        assert_eq!(writer.cluster().service("shop/api").unwrap().slices.len(), 1);
+        writer.remove_slice("shop/x");
+        assert!(writer.cluster().service_names().is_empty());
+    }
+
+    #[test]
+    fn a_storm_holds_capacity_and_it_thaws_by_itself() {
+        let mut writer = Writer::new(StoreRules::default());
+        let names: Vec<String> = (0..10).map(|i| format!("n{i}")).collect();
+        let zone = |i: usize| ["a", "b"][i % 2];
+        for (i, name) in names.iter().enumerate() {
+            writer.apply_node(&node(name, zone(i), "True"), now());
+        }
+        writer.settle(now());
+        let before = writer.cluster().capacity();
+        for (i, name) in names.iter().enumerate().take(6) {
+            writer.apply_node(&node(name, zone(i), "False"), now());
+        }
+        writer.settle(now());
+        let frozen = writer.cluster().capacity();
+        assert!(frozen.frozen);
+        assert_eq!(frozen.capacity.zones, before.capacity.zones);
+        writer.apply_node(&node("n0", "a", "True"), now());
+        writer.settle(now());
+        assert!(!writer.cluster().capacity().frozen);
+    }
+
+    #[test]
+    fn a_young_node_counts_against_capacity_only_after_its_grace() {
+        let mut writer = Writer::new(StoreRules::default());
+        writer.apply_node(&node("n1", "a", "True"), now());
+        writer.apply_node(&node("n2", "b", "True"), now());
+        let young = r#"{"metadata":{"name":"n3","creationTimestamp":"2026-01-01T00:00:00Z"},
+            "status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
+        writer.apply_node(&serde_json::from_str(young).unwrap(), now());
+        let later: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        assert_eq!(writer.settle(now()), Some(later));
+        assert_eq!(writer.cluster().capacity().capacity.obstacle(), None);
+        assert_eq!(writer.settle(later), None);
+        assert!(writer.cluster().capacity().capacity.obstacle().is_some());
+    }
+}

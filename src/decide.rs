@@ -1,0 +1,317 @@
+//! The one decision that webhook, explain and demo share.
+//!
+//! [`decide`] looks at a slice as it is about to be written, the other slices of its Service as the cache knows them,
+//! and the capacity of the zones; it answers with a [`Decision`]. It writes nothing and asks nobody.
+
+pub mod endpoint_set;
+pub mod opt_in;
+
+use std::sync::Arc;
+
+use self::endpoint_set::{EndpointSet, Member, Stand};
+use self::opt_in::{Heuristic, OptIn, OptInSource};
+use crate::cluster::service::HintsUnused;
+use crate::cluster::slice::{AddressType, SliceRecord};
+use crate::cluster::store::{Cluster, MeasuredCapacity, ServiceState};
+use crate::planner::allocation::{Needs, Threshold};
+use crate::planner::auto::Origin;
+use crate::planner::plan::{self, BelowMinimum};
+use crate::planner::reason::Reason;
+use crate::settings::{Mode, Settings};
+
+/// What is to be done with the hints of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Every ready endpoint gets the hint that was planned for it.
+    Hints,
+    /// Every hint is taken away.
+    Strip,
+    /// No decision is possible: the hints that were stored stay.
+    Kept,
+    /// Not ours: the slice stays as it is sent.
+    Untouched,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Hints, Self::Strip, Self::Kept, Self::Untouched];
+
+    /// The word for it in JSON, metrics and logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hints => "Hints",
+            Self::Strip => "Strip",
+            Self::Kept => "Kept",
+            Self::Untouched => "Untouched",
+        }
+    }
+}
+
+/// A decision on one slice.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// What to do.
+    pub verdict: Verdict,
+    /// Why; nothing for `Hints`.
+    pub reason: Option<Reason>,
+    /// What asked for hints, where anything did.
+    pub opt_in: Option<(OptInSource, Heuristic)>,
+    /// With `Hints`, the number of the zone for each endpoint of the slice, in its order.
+    pub hints: Vec<Option<u16>>,
+    /// The capacity that it was decided on, and that zone numbers refer to.
+    pub capacity: Arc<MeasuredCapacity>,
+}
+
+/// What a decision is made from, at one moment.
+#[derive(Debug)]
+pub struct Snapshot<'a> {
+    cluster: &'a Cluster,
+    capacity: Arc<MeasuredCapacity>,
+    service: Option<Arc<ServiceState>>,
+    synced: bool,
+}
+
+impl<'a> Snapshot<'a> {
+    /// What is known now, about the Service `namespace/name` in particular.
+    #[must_use]
+    pub fn take(cluster: &'a Cluster, service: Option<&str>) -> Self {
+        Self {
+            cluster,
+            capacity: cluster.capacity(),
+            service: service.and_then(|name| cluster.service(name)),
+            synced: cluster.all_synced(),
+        }
+    }
+
+    /// The same with other slices than those in the cache.
+    #[must_use]
+    pub fn with_slices(&self, slices: Vec<Arc<SliceRecord>>) -> Self {
+        let service = self.service.as_ref().map(|state| {
+            Arc::new(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+        });
+        Self { cluster: self.cluster, capacity: self.capacity.clone(), service, synced: self.synced }
+    }
+
+    /// The Service, where it or a slice of it is known.
+    #[must_use]
+    pub fn service(&self) -> Option<&Arc<ServiceState>> {
+        self.service.as_ref()
+    }
+
+    /// The capacity.
+    #[must_use]
+    pub fn capacity(&self) -> &Arc<MeasuredCapacity> {
+        &self.capacity
+    }
+
+    /// Where an endpoint stands.
+    #[must_use]
+    pub fn stand(&self, member: &Member<'_>) -> Stand {
+        endpoint_set::stand(member, &self.capacity, |node| self.cluster.zone_of_node(node))
+    }
+}
+
+/// Why there is no plan: the verdict that follows and its reason.
+struct Refusal {
+    verdict: Verdict,
+    reason: Reason,
+}
+
+impl Refusal {
+    fn strip(reason: Reason) -> Self {
+        Self { verdict: Verdict::Strip, reason }
+    }
+
+    fn kept(reason: Reason) -> Self {
+        Self { verdict: Verdict::Kept, reason }
+    }
+
+    fn untouched(reason: Reason) -> Self {
+        Self { verdict: Verdict::Untouched, reason }
+    }
+}
+
+/// Decides on `slice`, which belongs to the Service `service` (`namespace/name`) where it names one.
+#[must_use]
+pub fn decide(snapshot: &Snapshot<'_>, service: Option<&str>, slice: &SliceRecord, settings: &Settings) -> Decision {
+    let mut opt_in = None;
+    let outcome = may_hint(snapshot, service, slice, settings).and_then(|asked| {
+        opt_in = Some(asked);
+        let state = snapshot.service.as_ref().expect("a Service that opted in is known");
+        plan_slice(snapshot, state, slice, settings.threshold)
+    });
+    let capacity = snapshot.capacity.clone();
+    match outcome {
+        Ok(hints) => Decision { verdict: Verdict::Hints, reason: None, opt_in, hints, capacity },
+        Err(Refusal { verdict, reason }) => {
+            Decision { verdict, reason: Some(reason), opt_in, hints: Vec::new(), capacity }
+        }
+    }
+}
+
+/// Whether the slice is ours to hint, and who asked for it.
+fn may_hint(
+    snapshot: &Snapshot<'_>,
+    service: Option<&str>,
+    slice: &SliceRecord,
+    settings: &Settings,
+) -> Result<(OptInSource, Heuristic), Refusal> {
+    if settings.mode == Mode::Off {
+        return Err(Refusal::untouched(Reason::ModeOff));
+    }
+    if slice.address_type == AddressType::Other {
+        return Err(Refusal::untouched(Reason::UnsupportedAddressType));
+    }
+    let name = service.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
+    if settings.is_reserved(name) {
+        return Err(Refusal::untouched(Reason::ReservedService));
+    }
+    if !snapshot.synced {
+        return Err(Refusal::kept(Reason::NotSynced));
+    }
+    let record = snapshot.service.as_ref().and_then(|state| state.service.as_ref());
+    let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
+    if let Some(field) = record.odd_field {
+        return Err(Refusal::kept(Reason::UnreadableObject { kind: "Service", name: name.into(), field }));
+    }
+    match record.hints_unused {
+        Some(HintsUnused::Headless) => return Err(Refusal::untouched(Reason::Headless)),
+        Some(HintsUnused::OtherServiceProxy) => return Err(Refusal::untouched(Reason::OtherServiceProxy)),
+        Some(HintsUnused::InternalTrafficPolicyLocal) => {
+            return Err(Refusal::untouched(Reason::InternalTrafficPolicyLocal));
+        }
+        None => {}
+    }
+    match opt_in::read(record) {
+        OptIn::Heuristic(source, heuristic) => Ok((source, heuristic)),
+        OptIn::Disabled { kubernetes_hints: true } => Err(Refusal::untouched(Reason::OptedOut)),
+        OptIn::Disabled { kubernetes_hints: false } => Err(Refusal::strip(Reason::OptedOut)),
+        OptIn::Other(value) => Err(Refusal::untouched(Reason::OtherHeuristic { value })),
+        OptIn::SameNode => Err(Refusal::untouched(Reason::PreferSameNode)),
+        OptIn::Nothing => Err(Refusal::untouched(Reason::NotOptedIn)),
+    }
+}
+
+/// The hints for each endpoint of `slice`, given the slices of its Service that are stored.
+fn plan_slice(
+    snapshot: &Snapshot<'_>,
+    state: &ServiceState,
+    slice: &SliceRecord,
+    threshold: Threshold,
+) -> Result<Vec<Option<u16>>, Refusal> {
+    let siblings = state.slices.iter().map(|sibling| &**sibling);
+    let siblings = siblings.filter(|s| s.name != slice.name && s.address_type == slice.address_type);
+    let slices: Vec<&SliceRecord> = std::iter::once(slice).chain(siblings).collect();
+    let understood = |slice: &&&SliceRecord| slice.odd_field.is_some();
+    if let Some(odd) = slices.iter().find(understood) {
+        let (name, field) = (odd.name.clone(), odd.odd_field.unwrap_or_default());
+        return Err(Refusal::kept(Reason::UnreadableObject { kind: "EndpointSlice", name, field }));
+    }
+    if let Some(reason) = snapshot.capacity.capacity.obstacle() {
+        return Err(Refusal::strip(reason));
+    }
+    let set = EndpointSet::gather(&slices, |_| true);
+    let problem = Problem { snapshot, slices: &slices, set: &set, weights: &snapshot.capacity.weights, threshold };
+    let hints = problem.solve().map_err(Refusal::strip)?;
+    Ok(set.project(slice, &hints))
+}
+
+/// One set of endpoints and what is asked of its hints.
+struct Problem<'a> {
+    snapshot: &'a Snapshot<'a>,
+    slices: &'a [&'a SliceRecord],
+    set: &'a EndpointSet<'a>,
+    weights: &'a [u64],
+    threshold: Threshold,
+}
+
+impl Problem<'_> {
+    /// A zone for every member of the set.
+    ///
+    /// The plan is one for the whole set. Siblings may still carry hints of another plan, and one request can't change
+    /// them: where our part beside their hints breaks the guarantee, our part is planned anew around what they have;
+    /// where even that fails, the plan for the whole stands, and the siblings come to it when they are written.
+    fn solve(&self) -> Result<Vec<u16>, Reason> {
+        let origins = self.origins()?;
+        let whole = plan::auto(self.weights, self.threshold, &origins).map_err(Reason::Shortfall)?;
+        if let Some(reason) = self.port_below_minimum(&whole) {
+            return Err(reason);
+        }
+        let Some(stored) = self.stored_hints_of_siblings() else { return Ok(whole) };
+        let ours = |hints: &[u16]| beside_stored(hints, &stored);
+        if self.meets_guarantee(&ours(&whole)) {
+            return Ok(whole);
+        }
+        let around = self.plan_around(&origins, &stored);
+        Ok(around.filter(|hints| self.meets_guarantee(&ours(hints))).unwrap_or(whole))
+    }
+
+    fn origins(&self) -> Result<Vec<Origin>, Reason> {
+        let mut origins = Vec::with_capacity(self.set.members().len());
+        let mut lost = Vec::new();
+        for member in self.set.members() {
+            match self.snapshot.stand(member) {
+                Stand::Zone(zone) => origins.push(Origin::Zone(usize::from(zone))),
+                Stand::Homeless => origins.push(Origin::Homeless),
+                Stand::Unknown => lost.push(member.record.address),
+            }
+        }
+        match lost.first() {
+            None => Ok(origins),
+            Some(first) => {
+                Err(Reason::NoZoneSpecified { address: first.to_string().into(), more: lost.len() - 1 })
+            }
+        }
+    }
+
+    /// The zone that each member from a sibling is hinted for as stored; nothing where there is no sibling, or where
+    /// one is not hinted as Auto would hint it.
+    fn stored_hints_of_siblings(&self) -> Option<Vec<Option<u16>>> {
+        let stored = |member: &Member<'_>| {
+            if member.in_request {
+                return Some(None);
+            }
+            let [zone] = member.record.hints.zones() else { return None };
+            self.snapshot.capacity.zone_number(*zone).map(Some)
+        };
+        let hints: Vec<Option<u16>> = self.set.members().iter().map(stored).collect::<Option<_>>()?;
+        hints.iter().any(Option::is_some).then_some(hints)
+    }
+
+    /// A plan in which only members of the request's slice are free.
+    fn plan_around(&self, origins: &[Origin], stored: &[Option<u16>]) -> Option<Vec<u16>> {
+        let endpoints = u32::try_from(origins.len()).ok()?;
+        let needs = Needs::new(self.weights, endpoints, self.threshold).ok()?;
+        let fixed = plan::count(stored.iter().flatten().copied(), self.weights.len());
+        let free: Vec<Origin> =
+            origins.iter().zip(stored).filter(|(_, stored)| stored.is_none()).map(|(origin, _)| *origin).collect();
+        let mut planned = plan::around(&needs, &free, &fixed)?.into_iter();
+        stored.iter().map(|stored| stored.or_else(|| planned.next())).collect()
+    }
+
+    /// The guarantee, for all endpoints and for those behind each port by itself.
+    fn meets_guarantee(&self, hints: &[u16]) -> bool {
+        self.below_minimum(hints).is_none() && self.port_below_minimum(hints).is_none()
+    }
+
+    fn below_minimum(&self, hints: &[u16]) -> Option<BelowMinimum> {
+        let hinted = plan::count(hints.iter().copied(), self.weights.len());
+        plan::below_minimum(self.weights, &hinted, self.threshold)
+    }
+
+    /// The first port whose endpoints, which are fewer than the Service's, are short in a zone.
+    fn port_below_minimum(&self, hints: &[u16]) -> Option<Reason> {
+        endpoint_set::uneven_ports(self.slices).into_iter().find_map(|port| {
+            let behind = EndpointSet::gather(self.slices, |slice| slice.ports.contains(port));
+            let hints: Vec<u16> = behind.members().iter().filter_map(|m| self.set.hint_of(m, hints)).collect();
+            let BelowMinimum { zone, hinted, minimum } = self.below_minimum(&hints)?;
+            let zone = self.snapshot.capacity.capacity.zones[zone].name.clone();
+            Some(Reason::PortBelowMinimum { port: port.name.clone(), zone, hinted, minimum })
+        })
+    }
+}
+
+fn beside_stored(hints: &[u16], stored: &[Option<u16>]) -> Vec<u16> {
+    hints.iter().zip(stored).map(|(&planned, stored)| stored.unwrap_or(planned)).collect()
+}

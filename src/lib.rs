@@ -1,0 +1,10 @@
+//! zonewise keeps Kubernetes traffic in its zone without drowning any zone.
+//!
+//! It is an admission webhook server: the API server asks it about every EndpointSlice that is written, and it answers
+//! with a JSON patch that puts a complete set of topology hints on the slice, or strips every one.
+#![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod decide;
+pub mod planner;
+pub mod settings;

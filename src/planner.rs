@@ -1,0 +1,23 @@
+//! What is decided, and nothing else: no I/O, no async, no clock, no Kubernetes crate.
+//!
+//! One file a rule, each by the name that the rule has in the documentation:
+//!
+//! | file | rule |
+//! |---|---|
+//! | [`quantity`] | how much CPU a text such as `3920m` is |
+//! | [`capacity`] | each zone's share of CPU, and which nodes keep it from being known |
+//! | [`allocation`] | how many endpoints a zone needs under the overload threshold |
+//! | [`auto`] | heuristic Auto: which zone gives endpoints to which |
+//! | [`plan`] | from endpoints with zones to endpoints with hints |
+//! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
+//! | [`reason`] | why there are no hints, in a word and in a sentence |
+//!
+//! Zones are numbered in the order of their names, so every tie that goes "by name" is a tie by number here.
+
+pub mod allocation;
+pub mod auto;
+pub mod capacity;
+pub mod kube_proxy;
+pub mod plan;
+pub mod quantity;
+pub mod reason;

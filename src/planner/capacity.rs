@@ -1,0 +1,275 @@
+//! Each zone's share of CPU over the nodes of the cluster, and which nodes keep it from being known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::quantity::Millicores;
+use super::reason::Reason;
+
+/// The label that kube-proxy reads a node's zone from (k8s.io/api/core/v1 `LabelTopologyZone`).
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// What a node says of its CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cpu {
+    /// No allocatable CPU is stated.
+    Missing,
+    /// A text that apimachinery refuses as a quantity.
+    Unreadable(Box<str>),
+    /// That many millicores, possibly zero.
+    Millicores(Millicores),
+}
+
+/// A node, as far as capacity is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: Box<str>,
+    /// The value of [`ZONE_LABEL`], where it is not empty.
+    pub zone: Option<Arc<str>>,
+    /// Its allocatable CPU.
+    pub cpu: Cpu,
+    /// Whether its `Ready` condition is `True`.
+    pub ready: bool,
+    /// Whether it has a label that leaves it out, such as `node-role.kubernetes.io/control-plane`.
+    pub excluded: bool,
+    /// Whether its cloud may still be giving it a zone: young, or tainted as uninitialized.
+    pub settling: bool,
+}
+
+/// Something that a counted node needs and does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// The label [`ZONE_LABEL`], or a value for it.
+    Zone,
+    /// Allocatable CPU.
+    Cpu,
+    /// Allocatable CPU above zero.
+    CpuAboveZero,
+    /// Allocatable CPU that parses; with the text that does not.
+    ReadableCpu(Box<str>),
+}
+
+impl Missing {
+    /// The word for it in JSON: `zone` or `cpu`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Zone => "zone",
+            Self::Cpu | Self::CpuAboveZero | Self::ReadableCpu(_) => "cpu",
+        }
+    }
+}
+
+/// A counted node without zone or CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsufficientNode {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it lacks; never empty.
+    pub missing: Vec<Missing>,
+}
+
+/// Why a node does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ignored {
+    /// It has a control plane's label.
+    ControlPlane,
+    /// Its `Ready` condition is not `True`.
+    NotReady,
+    /// It lacks zone or CPU and is so new that it may still get them.
+    Settling,
+}
+
+impl Ignored {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ControlPlane, Self::NotReady, Self::Settling];
+
+    /// The word for it in JSON and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "ControlPlane",
+            Self::NotReady => "NotReady",
+            Self::Settling => "Settling",
+        }
+    }
+}
+
+/// A zone with counted capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The sum over its counted nodes.
+    pub cpu: Millicores,
+    /// Number of counted nodes.
+    pub nodes: u32,
+}
+
+/// What the nodes say of the zones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Zones with capacity, in the order of their names; a zone's number everywhere else is its place here.
+    pub zones: Vec<Zone>,
+    /// Counted nodes without zone or CPU, in the order of their names.
+    pub insufficient: Vec<InsufficientNode>,
+    /// Nodes that do not count, in the order of their names.
+    pub ignored: Vec<(Box<str>, Ignored)>,
+}
+
+impl Capacity {
+    /// Sums up `nodes`, in whatever order they come.
+    pub fn measure<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let mut zones: BTreeMap<&Arc<str>, (Millicores, u32)> = BTreeMap::new();
+        let mut capacity = Self::default();
+        for node in nodes {
+            match assess(node) {
+                Assessment::Counts { zone, cpu } => {
+                    let (sum, count) = zones.entry(zone).or_default();
+                    sum.0 = sum.0.saturating_add(cpu.0);
+                    *count += 1;
+                }
+                Assessment::Ignored(because) => capacity.ignored.push((node.name.clone(), because)),
+                Assessment::Insufficient(missing) => {
+                    capacity.insufficient.push(InsufficientNode { name: node.name.clone(), missing });
+                }
+            }
+        }
+        capacity.zones =
+            zones.into_iter().map(|(name, (cpu, nodes))| Zone { name: name.clone(), cpu, nodes }).collect();
+        capacity.insufficient.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        capacity.ignored.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        capacity
+    }
+
+    /// The weight of each zone's share: its millicores, in zone order.
+    #[must_use]
+    pub fn weights(&self) -> Vec<u64> {
+        self.zones.iter().map(|zone| zone.cpu.0).collect()
+    }
+
+    /// The share of a zone, between 0 and 1, for people, JSON and metrics; decisions use the exact weights.
+    #[must_use]
+    pub fn share(&self, zone: usize) -> f64 {
+        let total: u64 = self.zones.iter().map(|zone| zone.cpu.0).sum();
+        super::plan::ratio(self.zones[zone].cpu.0, total)
+    }
+
+    /// Number of counted nodes with zone and CPU.
+    #[must_use]
+    pub fn sufficient_nodes(&self) -> u64 {
+        self.zones.iter().map(|zone| u64::from(zone.nodes)).sum()
+    }
+
+    /// Why no Service can be hinted with these nodes, or nothing where one can.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<Reason> {
+        if !self.insufficient.is_empty() || self.zones.is_empty() {
+            return Some(Reason::insufficient_node_info(&self.insufficient));
+        }
+        if let [zone] = self.zones.as_slice() {
+            return Some(Reason::NodesReadyInOneZoneOnly { zone: zone.name.clone(), nodes: zone.nodes });
+        }
+        None
+    }
+}
+
+enum Assessment<'a> {
+    Counts { zone: &'a Arc<str>, cpu: Millicores },
+    Ignored(Ignored),
+    Insufficient(Vec<Missing>),
+}
+
+fn assess(node: &Node) -> Assessment<'_> {
+    if node.excluded {
+        return Assessment::Ignored(Ignored::ControlPlane);
+    }
+    if !node.ready {
+        return Assessment::Ignored(Ignored::NotReady);
+    }
+    let cpu = match &node.cpu {
+        Cpu::Missing => Err(Missing::Cpu),
+        Cpu::Unreadable(text) => Err(Missing::ReadableCpu(text.clone())),
+        Cpu::Millicores(Millicores(0)) => Err(Missing::CpuAboveZero),
+        Cpu::Millicores(cpu) => Ok(*cpu),
+    };
+    match (&node.zone, cpu) {
+        (Some(zone), Ok(cpu)) => Assessment::Counts { zone, cpu },
+        _ if node.settling => Assessment::Ignored(Ignored::Settling),
+        (zone, cpu) => {
+            let zone = zone.is_none().then_some(Missing::Zone);
+            Assessment::Insufficient(zone.into_iter().chain(cpu.err()).collect())
+        }
+    }
+}
+
+/// Whether so many of the nodes that would otherwise count are NotReady that it looks like a storm rather than like
+/// less capacity: more than `freeze_not_ready`, a fraction.
+#[must_use]
+pub fn is_storm(capacity: &Capacity, freeze_not_ready: f64) -> bool {
+    let not_ready = capacity.ignored.iter().filter(|(_, because)| *because == Ignored::NotReady).count() as u64;
+    let counting = capacity.sufficient_nodes() + capacity.insufficient.len() as u64;
+    super::plan::ratio(not_ready, not_ready + counting) > freeze_not_ready
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, zone: &str, millicores: u64) -> Node {
+        Node {
+            name: name.into(),
+            zone: (!zone.is_empty()).then(|| zone.into()),
+            cpu: Cpu::Millicores(Millicores(millicores)),
+            ready: true,
+            excluded: false,
+            settling: false,
+        }
+    }
+
+    #[test]
+    fn cpu_is_summed_by_zone_and_zones_go_by_name() {
+        let nodes = [node("n3", "b", 500), node("n1", "a", 1000), node("n2", "a", 500)];
+        let capacity = Capacity::measure(&nodes);
+        let zones: Vec<_> = capacity.zones.iter().map(|z| (&*z.name, z.cpu.0, z.nodes)).collect();
+        assert_eq!(zones, [("a", 1500, 2), ("b", 500, 1)]);
+        assert!((capacity.share(0) - 0.75).abs() < f64::EPSILON);
+        assert_eq!(capacity.obstacle(), None);
+    }
+
+    #[test]
+    fn control_plane_and_not_ready_nodes_are_left_out() {
+        let control_plane = Node { excluded: true, zone: None, ..node("cp", "a", 1) };
+        let not_ready = Node { ready: false, ..node("nr", "a", 1) };
+        let capacity = Capacity::measure(&[control_plane, not_ready, node("n", "a", 1), node("m", "b", 1)]);
+        assert_eq!(capacity.ignored, [("cp".into(), Ignored::ControlPlane), ("nr".into(), Ignored::NotReady)]);
+        assert_eq!(capacity.obstacle(), None);
+    }
+
+    #[test]
+    fn a_node_without_zone_or_cpu_is_named_with_what_it_lacks() {
+        let capacity = Capacity::measure(&[node("n1", "", 0), node("n2", "a", 1), node("n3", "b", 1)]);
+        assert_eq!(capacity.insufficient[0].missing, [Missing::Zone, Missing::CpuAboveZero]);
+        let message = capacity.obstacle().unwrap().message();
+        assert!(message.contains("n1") && message.contains(ZONE_LABEL), "{message}");
+    }
+
+    #[test]
+    fn a_new_node_may_still_get_its_zone() {
+        let new = Node { settling: true, ..node("n1", "", 1000) };
+        let capacity = Capacity::measure(&[new, node("n2", "a", 1), node("n3", "b", 1)]);
+        assert_eq!(capacity.obstacle(), None);
+        assert_eq!(capacity.ignored, [("n1".into(), Ignored::Settling)]);
+    }
+
+    #[test]
+    fn a_storm_is_more_than_the_stated_part_of_the_nodes() {
+        let down = |i: usize| Node { ready: false, ..node(&format!("d{i}"), "a", 1) };
+        let up = |i: usize| node(&format!("u{i}"), "a", 1);
+        let nodes = |d: usize, u: usize| (0..d).map(down).chain((0..u).map(up)).collect::<Vec<_>>();
+        assert!(!is_storm(&Capacity::measure(&nodes(11, 9)), 0.55));
+        assert!(is_storm(&Capacity::measure(&nodes(12, 9)), 0.55));
+        assert!(!is_storm(&Capacity::default(), 0.55));
+    }
+}

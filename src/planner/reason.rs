@@ -1,0 +1,335 @@
+//! Why a decision is not `Hints`: a word for machines and a sentence for people, made from the same value.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::allocation::{self, Threshold};
+use super::capacity::{InsufficientNode, Missing, ZONE_LABEL};
+
+/// A number of endpoints that Auto has no plan for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Ready endpoints.
+    pub endpoints: u32,
+    /// The weights of the zones' shares.
+    pub weights: Box<[u64]>,
+    /// The overload threshold that the minima follow from.
+    pub threshold: Threshold,
+    /// What is short.
+    pub kind: ShortfallKind,
+}
+
+/// What is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShortfallKind {
+    /// There are fewer ready endpoints than zones.
+    Endpoints,
+    /// The zones' minima add up to `needed`, which is more than there is.
+    Minima {
+        /// The sum of the minima.
+        needed: u64,
+    },
+}
+
+impl Shortfall {
+    /// Zones with weight.
+    #[must_use]
+    pub fn zones(&self) -> usize {
+        self.weights.iter().filter(|&&weight| weight > 0).count()
+    }
+
+    /// What would help, found by trying it: not for the path of a request.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        const REACH: u32 = 1000;
+        let enough = |more: &u32| {
+            allocation::Needs::new(&self.weights, self.endpoints.saturating_add(*more), self.threshold).is_ok()
+        };
+        Remedy {
+            more_endpoints: (1..=REACH).find(enough),
+            threshold: allocation::least_threshold(&self.weights, self.endpoints),
+        }
+    }
+
+    fn message(&self) -> String {
+        let ready = match self.endpoints {
+            1 => "1 ready endpoint".to_owned(),
+            count => format!("{count} ready endpoints"),
+        };
+        let zones = self.zones();
+        let problem = match self.kind {
+            ShortfallKind::Endpoints => format!("{ready} for {zones} zones, and each zone needs one of its own"),
+            ShortfallKind::Minima { needed } => format!(
+                "{ready} over {zones} zones can't keep every endpoint within {} above the average: the zones need \
+                 at least {needed}",
+                percent(self.threshold)
+            ),
+        };
+        problem + &self.remedy().advice() + "."
+    }
+}
+
+/// What would make Auto work for a Service that it refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remedy {
+    /// The fewest additional ready endpoints that do, within reach of a search.
+    pub more_endpoints: Option<u32>,
+    /// The least threshold that does with the endpoints there are.
+    pub threshold: Option<Threshold>,
+}
+
+impl Remedy {
+    fn advice(self) -> String {
+        let endpoints = self.more_endpoints.map(|more| format!("{more} more would do"));
+        let threshold = self.threshold.map(|t| format!("a threshold of {} would", percent(t)));
+        match (endpoints, threshold) {
+            (Some(endpoints), Some(threshold)) => format!("; {endpoints}, or {threshold}"),
+            (Some(help), None) | (None, Some(help)) => format!("; {help}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A counted node lacks zone or CPU, or no node counts at all.
+    InsufficientNodeInfo {
+        /// The first nodes by name, each with what it lacks.
+        first: Box<[InsufficientNode]>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// All counted nodes are in one zone.
+    NodesReadyInOneZoneOnly {
+        /// That zone.
+        zone: Arc<str>,
+        /// Its counted nodes.
+        nodes: u32,
+    },
+    /// `InsufficientNumberOfEndpoints` or `MinAllocationExceedsOverloadThreshold`.
+    Shortfall(Shortfall),
+    /// Ready endpoints without a zone.
+    NoZoneSpecified {
+        /// The first of them by address.
+        address: Box<str>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Under the plan for all endpoints, those behind one port fall short in a zone.
+    PortBelowMinimum {
+        /// The port's name, `""` where it has none.
+        port: Box<str>,
+        /// The zone.
+        zone: Arc<str>,
+        /// Endpoints of the port that serve the zone.
+        hinted: u32,
+        /// How many it needs.
+        minimum: u32,
+    },
+    /// The annotation says `Disabled`.
+    OptedOut,
+    /// Nothing asks for hints.
+    NotOptedIn,
+    /// The annotation names a heuristic of somebody else.
+    OtherHeuristic {
+        /// Its value.
+        value: Box<str>,
+    },
+    /// `trafficDistribution: PreferSameNode`.
+    PreferSameNode,
+    /// kube-proxy uses endpoints on its own node alone.
+    InternalTrafficPolicyLocal,
+    /// No cluster IP, so kube-proxy is not asked.
+    Headless,
+    /// The label `service.kubernetes.io/service-proxy-name` hands the Service to another proxy.
+    OtherServiceProxy,
+    /// Address type FQDN, or one that is unknown.
+    UnsupportedAddressType,
+    /// The slice names no Service, or one that is not in the cache.
+    UnknownService,
+    /// The slices of `default/kubernetes` and of zonewise itself.
+    ReservedService,
+    /// `--mode Off`.
+    ModeOff,
+    /// The caches are still filling.
+    NotSynced,
+    /// The Service or a slice of it could not be understood.
+    UnreadableObject {
+        /// `Service` or `EndpointSlice`.
+        kind: &'static str,
+        /// Its name.
+        name: Box<str>,
+        /// The first field of an unexpected type.
+        field: &'static str,
+    },
+}
+
+impl Reason {
+    /// How many nodes or endpoints a sentence names.
+    const NAMED: usize = 3;
+
+    /// [`Reason::InsufficientNodeInfo`] for these nodes, which are in the order of their names.
+    #[must_use]
+    pub fn insufficient_node_info(nodes: &[InsufficientNode]) -> Self {
+        let named = nodes.len().min(Self::NAMED);
+        Self::InsufficientNodeInfo { first: nodes[..named].into(), more: nodes.len() - named }
+    }
+
+    /// Its word, in JSON, metrics and logs. The set is fixed.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::InsufficientNodeInfo { .. } => "InsufficientNodeInfo",
+            Self::NodesReadyInOneZoneOnly { .. } => "NodesReadyInOneZoneOnly",
+            Self::Shortfall(shortfall) => match shortfall.kind {
+                ShortfallKind::Endpoints => "InsufficientNumberOfEndpoints",
+                ShortfallKind::Minima { .. } => "MinAllocationExceedsOverloadThreshold",
+            },
+            Self::NoZoneSpecified { .. } => "NoZoneSpecified",
+            Self::PortBelowMinimum { .. } => "PortBelowMinimum",
+            Self::OptedOut => "OptedOut",
+            Self::NotOptedIn => "NotOptedIn",
+            Self::OtherHeuristic { .. } => "OtherHeuristic",
+            Self::PreferSameNode => "PreferSameNode",
+            Self::InternalTrafficPolicyLocal => "InternalTrafficPolicyLocal",
+            Self::Headless => "Headless",
+            Self::OtherServiceProxy => "OtherServiceProxy",
+            Self::UnsupportedAddressType => "UnsupportedAddressType",
+            Self::UnknownService => "UnknownService",
+            Self::ReservedService => "ReservedService",
+            Self::ModeOff => "ModeOff",
+            Self::NotSynced => "NotSynced",
+            Self::UnreadableObject { .. } => "UnreadableObject",
+        }
+    }
+
+    /// All words, for metrics that start at zero.
+    pub const WORDS: [&str; 19] = [
+        "InsufficientNodeInfo",
+        "NodesReadyInOneZoneOnly",
+        "InsufficientNumberOfEndpoints",
+        "MinAllocationExceedsOverloadThreshold",
+        "NoZoneSpecified",
+        "PortBelowMinimum",
+        "OptedOut",
+        "NotOptedIn",
+        "OtherHeuristic",
+        "PreferSameNode",
+        "InternalTrafficPolicyLocal",
+        "Headless",
+        "OtherServiceProxy",
+        "UnsupportedAddressType",
+        "UnknownService",
+        "ReservedService",
+        "ModeOff",
+        "NotSynced",
+        "UnreadableObject",
+    ];
+
+    /// One sentence: what is the matter, with its numbers, and what to do.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::InsufficientNodeInfo { first, more } => insufficient_nodes(first, *more),
+            Self::NodesReadyInOneZoneOnly { zone, nodes } => format!(
+                "All {nodes} counted nodes are in zone {zone}; hints need Ready nodes in at least two zones."
+            ),
+            Self::Shortfall(shortfall) => shortfall.message(),
+            Self::NoZoneSpecified { address, more } => format!(
+                "Endpoint {address}{} has no zone and no node with a known zone; set its zone or nodeName in the \
+                 EndpointSlice.",
+                and_more(*more)
+            ),
+            Self::PortBelowMinimum { port, zone, hinted, minimum } => format!(
+                "Port {port:?} has {hinted} endpoints for zone {zone}, which needs {minimum}: its endpoints are not \
+                 those of the Service's other ports; give it more, or a Service of its own."
+            ),
+            Self::OptedOut => "The Service's topology annotation says Disabled.".into(),
+            Self::NotOptedIn => "Nothing asks for hints; annotate the Service with \
+                                 service.kubernetes.io/topology-mode: Auto."
+                .into(),
+            Self::OtherHeuristic { value } => {
+                format!("The Service's topology annotation says {value:?}, which another implementation may act on.")
+            }
+            Self::PreferSameNode => "trafficDistribution is PreferSameNode, which Kubernetes acts on.".into(),
+            Self::InternalTrafficPolicyLocal => "internalTrafficPolicy is Local and nothing comes from outside, so \
+                                                 kube-proxy uses endpoints on its own node alone."
+                .into(),
+            Self::Headless => "The Service is headless: clients choose endpoints, not kube-proxy.".into(),
+            Self::OtherServiceProxy => "The label service.kubernetes.io/service-proxy-name gives the Service to \
+                                        another proxy than kube-proxy."
+                .into(),
+            Self::UnsupportedAddressType => "kube-proxy uses hints for address types IPv4 and IPv6 alone.".into(),
+            Self::UnknownService => "The slice's label kubernetes.io/service-name names no Service that is known."
+                .into(),
+            Self::ReservedService => "The slices of default/kubernetes and of zonewise itself are left alone.".into(),
+            Self::ModeOff => "zonewise is switched off (mode Off).".into(),
+            Self::NotSynced => "The caches of Nodes, Services and EndpointSlices are still filling, so the hints \
+                                that the slice had are kept."
+                .into(),
+            Self::UnreadableObject { kind, name, field } => format!(
+                "The field {field} of {kind} {name} has an unexpected type, so the hints that the slice had are kept."
+            ),
+        }
+    }
+}
+
+fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
+    if first.is_empty() {
+        return "No node counts: none is Ready outside the control plane.".into();
+    }
+    let mut text = String::new();
+    for (i, node) in first.iter().enumerate() {
+        let separator = if i == 0 { "" } else { "; " };
+        let lacks: Vec<String> = node.missing.iter().map(describe).collect();
+        let _ = write!(text, "{separator}node {} has {}", node.name, lacks.join(" and "));
+    }
+    let _ = write!(text, "{}; zones' shares of CPU can't be known without it.", and_more(more));
+    text[..1].to_uppercase() + &text[1..]
+}
+
+fn describe(missing: &Missing) -> String {
+    match missing {
+        Missing::Zone => format!("no label {ZONE_LABEL}"),
+        Missing::Cpu => "no allocatable CPU".into(),
+        Missing::CpuAboveZero => "allocatable CPU of zero".into(),
+        Missing::ReadableCpu(text) => format!("allocatable CPU {text:?}, which is no quantity"),
+    }
+}
+
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(", +{more} more") }
+}
+
+/// A threshold in percent, rounded up to a tenth so that what is advised works.
+fn percent(threshold: Threshold) -> String {
+    let tenths = (threshold.as_fraction() * 1000.0 - 1e-9).ceil();
+    format!("{}%", tenths / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_nodes_are_named_and_the_rest_counted() {
+        let node = |i: u8| InsufficientNode { name: format!("n{i}").into(), missing: vec![Missing::Zone] };
+        let nodes: Vec<_> = (1..=5).map(node).collect();
+        let message = Reason::insufficient_node_info(&nodes).message();
+        assert!(message.starts_with("Node n1 has no label topology.kubernetes.io/zone; node n2"), "{message}");
+        assert!(message.contains("n3") && !message.contains("n4") && message.contains("+2 more"), "{message}");
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_do() {
+        let weights = [1, 1, 1];
+        let needs = allocation::Needs::new(&weights, 4, Threshold::KUBERNETES);
+        let reason = Reason::Shortfall(needs.unwrap_err());
+        assert_eq!(
+            reason.message(),
+            "4 ready endpoints over 3 zones can't keep every endpoint within 20% above the average: the zones need \
+             at least 6; 2 more would do, or a threshold of 33.4% would."
+        );
+    }
+}

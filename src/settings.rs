@@ -1,0 +1,42 @@
+//! What can be set, for the parts that decide.
+
+use crate::planner::allocation::Threshold;
+
+/// What zonewise does with its decisions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Mode {
+    /// Decide and patch.
+    #[default]
+    Active,
+    /// Decide, count and explain, but patch nothing.
+    Observe,
+    /// Leave every slice alone.
+    Off,
+}
+
+/// Settings of decisions.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What is done with decisions.
+    pub mode: Mode,
+    /// The overload threshold.
+    pub threshold: Threshold,
+    /// zonewise's own Service, as `namespace/name`: its slices are left alone.
+    pub own_service: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { mode: Mode::Active, threshold: Threshold::KUBERNETES, own_service: None }
+    }
+}
+
+impl Settings {
+    /// Whether the slices of this Service (`namespace/name`) are left alone: the API server's own, which it must be
+    /// able to write when all else is down, and zonewise's.
+    #[must_use]
+    pub fn is_reserved(&self, service: &str) -> bool {
+        service == "default/kubernetes" || self.own_service.as_deref() == Some(service)
+    }
+}
