@@ -63,6 +63,20 @@ pub struct Decision {
     pub capacity: Arc<MeasuredCapacity>,
 }
 
+impl Decision {
+    /// One sentence for people.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match &self.reason {
+            Some(reason) => reason.message(),
+            None => format!(
+                "{} ready endpoints of the slice are hinted.",
+                self.hints.iter().filter(|hint| hint.is_some()).count()
+            ),
+        }
+    }
+}
+
 /// What a decision is made from, at one moment.
 #[derive(Debug)]
 pub struct Snapshot<'a> {

@@ -4,7 +4,15 @@
 //! with a JSON patch that puts a complete set of topology hints on the slice, or strips every one.
 #![forbid(unsafe_code)]
 
+pub mod admin;
+pub mod certs;
+pub mod cli;
 pub mod cluster;
 pub mod decide;
+pub mod file_watch;
 pub mod planner;
+pub mod report;
+pub mod server;
 pub mod settings;
+pub mod telemetry;
+pub mod webhook;

@@ -1,1 +1,5 @@
-fn main(){}
+//! Parse arguments, run; nothing else.
+
+fn main() -> std::process::ExitCode {
+    zonewise::cli::main()
+}

@@ -24,11 +24,13 @@ pub struct Settings {
     pub threshold: Threshold,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
     pub own_service: Option<String>,
+    /// A Service, as `namespace/name`, whose decisions panic: so that a release binary can be shown to survive that.
+    pub panic_on_service: Option<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: Mode::Active, threshold: Threshold::KUBERNETES, own_service: None }
+        Self { mode: Mode::Active, threshold: Threshold::KUBERNETES, own_service: None, panic_on_service: None }
     }
 }
 

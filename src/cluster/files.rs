@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::store::{Resource, StoreRules, Writer};
 use super::wire::{EndpointSlice, Node, Service};
+use crate::file_watch::FileWatch;
 
 /// The name that stands for standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -139,6 +141,35 @@ impl Objects {
         self.services.iter().filter_map(typed_service).for_each(|service| writer.apply_service(&service));
         self.slices.iter().filter_map(typed_slice).for_each(|slice| writer.apply_slice(&slice));
         Resource::ALL.into_iter().for_each(|resource| writer.finish(resource, now));
+    }
+}
+
+/// Takes in files again whenever they change, for as long as the process lives. What can't be read changes nothing.
+pub async fn follow(paths: Vec<PathBuf>, mut writer: Writer) {
+    let mut watch = FileWatch::new(&paths);
+    let mut complaint = None;
+    loop {
+        let now = Timestamp::now();
+        let due = writer.settle(now).and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        tokio::select! {
+            () = watch.changed() => {}
+            () = tokio::time::sleep(due.unwrap_or(Duration::from_hours(1))) => continue,
+        }
+        match Objects::read(&paths) {
+            Ok(objects) => {
+                objects.apply(&mut writer, Timestamp::now());
+                if complaint.take().is_some() {
+                    tracing::info!("the files are read again");
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if complaint.as_ref() != Some(&error) {
+                    tracing::warn!(error, "the files can't be read; what they said before stays");
+                    complaint = Some(error);
+                }
+            }
+        }
     }
 }
 

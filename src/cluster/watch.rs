@@ -30,6 +30,16 @@ const WATCH_LIFE_SECONDS: u32 = 120;
 /// How many objects come in one page of a list.
 const PAGE_SIZE: u32 = 500;
 
+/// A configuration whose calls end when the API server falls silent: kube bounds watches, but no list.
+#[must_use]
+pub fn with_timeouts(mut config: kube::Config) -> kube::Config {
+    config.connect_timeout = Some(Duration::from_secs(10));
+    // Longer than a watch may be silent. Counted from the request, not from when its connection became idle.
+    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_LIFE_SECONDS) + 15));
+    config.reset_reader_on_write = true;
+    config
+}
+
 /// A wire type with the metadata that kube's watcher wants to see.
 #[derive(Debug, Clone)]
 struct Watched<W> {

@@ -71,6 +71,64 @@ pub fn mode(endpoints: impl IntoIterator<Item = ReadyEndpoint>) -> Mode {
     }
 }
 
+/// A ready endpoint with its zone and its hints, as numbers of zones with capacity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its own zone, where that has capacity.
+    pub zone: Option<usize>,
+    /// Whether it has any zone hint, even for a zone without capacity.
+    pub hinted: bool,
+    /// The zones with capacity that it is hinted for.
+    pub hints: Vec<usize>,
+}
+
+/// Where the traffic of each zone goes, when it comes in proportion to the zones' weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// What kube-proxy does, in zone order.
+    pub modes: Vec<Mode>,
+    /// How far above the average the busiest endpoint that a zone uses is loaded: 0.2 is 20 % above. In zone order;
+    /// nothing where there is no endpoint.
+    pub overload: Vec<Option<f64>>,
+    /// The same over all endpoints.
+    pub worst_overload: Option<f64>,
+    /// The part of the traffic, between 0 and 1, that stays in its zone.
+    pub in_zone_share: f64,
+}
+
+impl Traffic {
+    /// Follows the hints of every ready endpoint of a Service.
+    #[must_use]
+    pub fn follow(weights: &[u64], endpoints: &[Endpoint]) -> Self {
+        let total: u64 = weights.iter().sum();
+        let share = |zone: usize| super::plan::ratio(weights[zone], total);
+        let mut modes = Vec::with_capacity(weights.len());
+        let mut used_by_zone = Vec::with_capacity(weights.len());
+        let mut load = vec![0.0; endpoints.len()];
+        let mut in_zone_share = 0.0;
+        for zone in 0..weights.len() {
+            let seen = |e: &Endpoint| ReadyEndpoint { hinted: e.hinted, names_zone: e.hints.contains(&zone) };
+            let mode = mode(endpoints.iter().map(seen));
+            let all = mode != Mode::PreferSameZone;
+            let used: Vec<usize> =
+                (0..endpoints.len()).filter(|&i| all || endpoints[i].hints.contains(&zone)).collect();
+            let at_home = used.iter().filter(|&&i| endpoints[i].zone == Some(zone)).count() as u64;
+            in_zone_share += share(zone) * super::plan::ratio(at_home, used.len() as u64);
+            let each = share(zone) * super::plan::ratio(endpoints.len() as u64, used.len() as u64);
+            used.iter().for_each(|&i| load[i] += each);
+            modes.push(mode);
+            used_by_zone.push(used);
+        }
+        let worst = |indices: &mut dyn Iterator<Item = usize>| indices.map(|i| load[i] - 1.0).reduce(f64::max);
+        Self {
+            modes,
+            overload: used_by_zone.iter().map(|used| worst(&mut used.iter().copied())).collect(),
+            worst_overload: worst(&mut (0..endpoints.len())),
+            in_zone_share,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +151,24 @@ mod tests {
     fn a_zone_that_nobody_names_uses_all() {
         assert_eq!(mode([OTHERS]), Mode::Cluster(ClusterBecause::ZoneNotNamed));
         assert_eq!(mode([]), Mode::Cluster(ClusterBecause::NoReadyEndpoint));
+    }
+
+    #[test]
+    fn traffic_follows_hints_and_spreads_evenly_over_them() {
+        let hinted = |zone, hint| Endpoint { zone: Some(zone), hinted: true, hints: vec![hint] };
+        let traffic = Traffic::follow(&[1, 1], &[hinted(0, 0), hinted(0, 1), hinted(0, 1), hinted(1, 1)]);
+        assert_eq!(traffic.modes, [Mode::PreferSameZone; 2]);
+        assert_eq!(traffic.worst_overload, Some(1.0));
+        assert!((traffic.overload[1].unwrap() - (2.0 / 3.0 - 1.0)).abs() < 1e-9);
+        assert!((traffic.in_zone_share - (0.5 + 0.5 / 3.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_hints_every_endpoint_carries_the_average() {
+        let bare = |zone| Endpoint { zone: Some(zone), ..Endpoint::default() };
+        let traffic = Traffic::follow(&[3, 1], &[bare(0), bare(1)]);
+        assert_eq!(traffic.modes, [Mode::Cluster(ClusterBecause::EndpointWithoutHint); 2]);
+        assert_eq!(traffic.worst_overload, Some(0.0));
+        assert!((traffic.in_zone_share - 0.5).abs() < 1e-9);
     }
 }

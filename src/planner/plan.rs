@@ -95,33 +95,6 @@ pub fn count(hints: impl IntoIterator<Item = u16>, zones: usize) -> Vec<u32> {
     counts
 }
 
-/// How far above the average each endpoint that serves `zone` is loaded, when traffic comes in proportion to the
-/// weights: 0.2 is 20 % above, -0.5 half the average. `None` where nothing is hinted for a zone with weight.
-#[must_use]
-pub fn overload(weights: &[u64], hinted: &[u32], zone: usize) -> Option<f64> {
-    if weights[zone] == 0 {
-        return Some(0.0);
-    }
-    if hinted[zone] == 0 {
-        return None;
-    }
-    let total: u64 = weights.iter().sum();
-    let endpoints: u32 = hinted.iter().sum();
-    Some(ratio(weights[zone], total) * f64::from(endpoints) / f64::from(hinted[zone]) - 1.0)
-}
-
-/// The part of the traffic, between 0 and 1, that stays in its zone: `at_home[z]` of the `serving[z]` endpoints that
-/// kube-proxy in zone z spreads over are in z.
-#[must_use]
-pub fn in_zone_share(weights: &[u64], at_home: &[u32], serving: &[u32]) -> f64 {
-    let total: u64 = weights.iter().sum();
-    let kept = |zone: usize| match serving[zone] {
-        0 => 0.0,
-        serving => ratio(weights[zone], total) * f64::from(at_home[zone]) / f64::from(serving),
-    };
-    (0..weights.len()).map(kept).sum()
-}
-
 /// A fraction for people; 0 of nothing.
 #[must_use]
 #[expect(clippy::cast_precision_loss)]
@@ -139,12 +112,5 @@ mod tests {
         let origins = [zone(0), zone(0), zone(0), zone(0), zone(1), zone(1), zone(1), zone(1), zone(2)];
         let hints = auto(&[1, 1, 1], Threshold::KUBERNETES, &origins).unwrap();
         assert_eq!(hints, [0, 0, 0, 2, 1, 1, 1, 2, 2]);
-    }
-
-    #[test]
-    fn the_numbers_of_a_plan() {
-        assert_eq!(overload(&[1, 1], &[4, 6], 0), Some(0.25));
-        assert_eq!(overload(&[1, 1], &[0, 6], 0), None);
-        assert!((in_zone_share(&[1, 3], &[1, 3], &[2, 3]) - 0.875).abs() < 1e-9);
     }
 }

@@ -1,0 +1,105 @@
+//! The command line: one file for each subcommand.
+
+mod certs;
+mod completions;
+mod demo;
+mod explain;
+mod render;
+mod serve;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps Kubernetes traffic in its zone without drowning any zone.
+///
+/// zonewise is an admission webhook: the API server asks it about every EndpointSlice, and it puts a complete set of
+/// topology hints on the slice, in proportion to each zone's CPU, or strips every one and says why.
+///
+/// Try `zonewise demo`: it needs no cluster.
+#[derive(Debug, Parser)]
+#[command(name = "zonewise", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+    Explain(explain::Args),
+    #[command(subcommand)]
+    Certs(certs::Command),
+    Completions(completions::Args),
+}
+
+/// What went wrong, for the person at the terminal.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// What was asked for can't be: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// What was asked for failed: exit status 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Failure {
+    fn usage(problem: impl ToString) -> Self {
+        Self::Usage(problem.to_string())
+    }
+
+    fn failed(problem: impl ToString) -> Self {
+        Self::Failed(problem.to_string())
+    }
+}
+
+/// Parses arguments and runs.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The first provider that is installed counts for kube's connections too.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let result = match cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Certs(command) => certs::run(&command),
+        Command::Completions(args) => completions::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            anstream::eprintln!("{}error:{} {failure}", render::RED.render(), render::RED.render_reset());
+            match failure {
+                Failure::Usage(_) => ExitCode::from(2),
+                Failure::Failed(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_flag_of_serve_has_an_environment_variable() {
+        use clap::CommandFactory as _;
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        for argument in serve.get_arguments().filter(|a| a.get_id() != "help" && !a.is_hide_set()) {
+            let long = argument.get_long().unwrap();
+            let expected = format!("ZONEWISE_{}", long.replace('-', "_").to_uppercase());
+            assert_eq!(argument.get_env().and_then(|e| e.to_str()), Some(&*expected), "--{long}");
+        }
+    }
+}

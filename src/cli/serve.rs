@@ -1,0 +1,314 @@
+//! `zonewise serve`.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{Id, JoinSet};
+
+use super::{Failure, values};
+use crate::admin;
+use crate::cluster::files::{self, Objects};
+use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
+use crate::cluster::store::{StoreRules, Writer};
+use crate::cluster::watch::{self, WatchStatus};
+use crate::server::connection::Times;
+use crate::server::drain::{self, Drain, DrainControl, Phase};
+use crate::server::routes::{self, App, Bodies};
+use crate::server::tls::{self, CertificateFiles, CurrentCertificate};
+use crate::server::{Limits, Server, bind};
+use crate::settings::{Mode, Settings};
+use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
+
+/// Serve the webhook
+///
+/// Watches Nodes, Services and EndpointSlices of a cluster, or reads them from files, and answers the API server's
+/// reviews on /mutate. Needs permission to get, list and watch nodes, services and endpointslices.discovery.k8s.io.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Address of the webhook (HTTPS); [::] takes IPv4 too
+    #[arg(long, env = "ZONEWISE_WEBHOOK_BIND_ADDRESS", default_value = "[::]:8443", value_name = "ADDRESS")]
+    webhook_bind_address: SocketAddr,
+    /// Address of /metrics, /healthz and /readyz (plain HTTP)
+    #[arg(long, env = "ZONEWISE_METRICS_BIND_ADDRESS", default_value = "[::]:8080", value_name = "ADDRESS")]
+    metrics_bind_address: SocketAddr,
+    /// Certificate chain of the webhook, PEM, leaf first; read again when it changes
+    #[arg(long, env = "ZONEWISE_TLS_CERT_FILE", value_name = "FILE")]
+    tls_cert_file: PathBuf,
+    /// Private key of the certificate, PEM; read again when it changes
+    #[arg(long, env = "ZONEWISE_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
+    tls_private_key_file: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    decisions: DecisionArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// How long to go on serving after SIGTERM, so that the API server hears of the end first
+    #[arg(long, env = "ZONEWISE_SHUTDOWN_DELAY_DURATION", default_value = "15s", value_parser = values::duration, value_name = "DURATION")]
+    shutdown_delay_duration: Duration,
+    /// error, warn, info, debug, trace, or a filter such as zonewise=debug,kube=warn
+    #[arg(long, env = "ZONEWISE_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    log_level: String,
+    /// How log lines look
+    #[arg(long, env = "ZONEWISE_LOG_FORMAT", value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: LogFormat,
+}
+
+/// Where the cluster is known from.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+struct SourceArgs {
+    /// Kubeconfig of the cluster; without it, the pod's service account or the usual kubeconfig
+    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE", conflicts_with = "from_files")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME", conflicts_with = "from_files")]
+    context: Option<String>,
+    /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; read again when they change
+    #[arg(long, env = "ZONEWISE_FROM_FILES", value_name = "PATH", value_delimiter = ',')]
+    from_files: Vec<PathBuf>,
+}
+
+/// What decisions follow.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Decisions")]
+struct DecisionArgs {
+    /// Active patches; Observe decides, counts and explains, but patches nothing; Off leaves every slice alone
+    #[arg(long, env = "ZONEWISE_MODE", value_enum, default_value_t, ignore_case = true)]
+    mode: Mode,
+    /// How long a new node may lack zone or CPU before that counts
+    #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
+    node_grace: Duration,
+    /// Labels that leave a node out of capacity, whatever their value
+    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL")]
+    excluded_node_labels: Vec<String>,
+    /// Hold capacity as it was while more than this part of the nodes is NotReady
+    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
+    freeze_not_ready: f64,
+    /// zonewise's own Service, whose slices are left alone
+    #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
+    own_service: Option<String>,
+    /// Panic when deciding for this Service: shows that a panic costs nothing but its own answer
+    #[arg(long, hide = true, value_parser = values::service_name)]
+    panic_on_service: Option<String>,
+}
+
+/// What a server takes on.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Largest body of a request
+    #[arg(long, env = "ZONEWISE_MAX_BODY_BYTES", default_value = "16Mi", value_parser = values::bytes, value_name = "BYTES")]
+    max_body_bytes: usize,
+    /// Bytes of bodies over all requests at once
+    #[arg(long, env = "ZONEWISE_MAX_IN_FLIGHT_BYTES", default_value = "64Mi", value_parser = values::bytes, value_name = "BYTES")]
+    max_in_flight_bytes: usize,
+    /// Open connections at once
+    #[arg(long, env = "ZONEWISE_MAX_CONNECTIONS", default_value = "1000", value_name = "NUMBER")]
+    max_connections: usize,
+    /// Age after which a connection's next answer is its last, so that API servers spread over new replicas
+    #[arg(long, env = "ZONEWISE_MAX_CONNECTION_AGE", default_value = "5m", value_parser = values::duration, value_name = "DURATION")]
+    max_connection_age: Duration,
+    /// Time for the TLS handshake, and again for a connection's first request
+    #[arg(long, env = "ZONEWISE_FIRST_REQUEST_TIMEOUT", default_value = "10s", value_parser = values::duration, value_name = "DURATION")]
+    first_request_timeout: Duration,
+    /// Time for a request once it has begun
+    #[arg(long, env = "ZONEWISE_REQUEST_TIMEOUT", default_value = "10s", value_parser = values::duration, value_name = "DURATION")]
+    request_timeout: Duration,
+    /// How long an idle connection is kept; at least 120s, since API servers keep theirs for 90s
+    #[arg(long, env = "ZONEWISE_IDLE_TIMEOUT", default_value = "150s", value_parser = values::idle_duration, value_name = "DURATION")]
+    idle_timeout: Duration,
+}
+
+impl DecisionArgs {
+    fn settings(&self) -> Settings {
+        Settings {
+            mode: self.mode,
+            own_service: self.own_service.clone(),
+            panic_on_service: self.panic_on_service.clone(),
+            ..Settings::default()
+        }
+    }
+
+    fn store_rules(&self) -> StoreRules {
+        StoreRules {
+            nodes: NodeRules { excluded_labels: self.excluded_node_labels.clone(), grace: self.node_grace },
+            freeze_not_ready: self.freeze_not_ready,
+        }
+    }
+}
+
+impl LimitArgs {
+    fn limits(&self) -> Limits {
+        Limits {
+            times: Times {
+                first_request: self.first_request_timeout,
+                request: self.request_timeout,
+                idle: self.idle_timeout,
+                age: self.max_connection_age,
+            },
+            connections: self.max_connections,
+        }
+    }
+
+    fn bodies(&self) -> Bodies {
+        Bodies::new(self.max_body_bytes, self.max_in_flight_bytes, self.request_timeout)
+    }
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    telemetry::init_logs(&args.log_level, args.log_format).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Runtime::new().map_err(Failure::failed)?;
+    let result = runtime.block_on(serve(args));
+    // Whatever still runs has had its time.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(args: Args) -> Result<(), Failure> {
+    let files = CertificateFiles { certificate: args.tls_cert_file.clone(), key: args.tls_private_key_file.clone() };
+    let certificate = files.load().map_err(Failure::usage)?;
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let current = CurrentCertificate::new(&certificate, metrics.clone());
+    let tls = Arc::new(tls::server_config(current.clone()).map_err(Failure::failed)?);
+    let mut tasks = Tasks::default();
+
+    let watch_status = Arc::new(WatchStatus::default());
+    let writer = Writer::new(args.decisions.store_rules());
+    let cluster = writer.cluster();
+    start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
+    admin::register(&mut registry, cluster.clone(), watch_status);
+
+    let readiness = Readiness::default();
+    let app = App {
+        cluster,
+        settings: Arc::new(args.decisions.settings()),
+        metrics: metrics.clone(),
+        readiness: readiness.clone(),
+        bodies: args.limits.bodies(),
+    };
+    let (control, drain) = drain::channel();
+    let server = |address, tls, router, drain: Drain| -> Result<Server, Failure> {
+        let listener = bind(address).map_err(Failure::failed)?;
+        Ok(Server { listener, tls, router, limits: args.limits.limits(), drain, metrics: metrics.clone() })
+    };
+    let webhook = server(args.webhook_bind_address, Some(tls), routes::webhook(app.clone()), drain.clone())?;
+    let plain = server(args.metrics_bind_address, None, admin::routes(app, Arc::new(registry)), drain)?;
+    tracing::info!(
+        version = VERSION,
+        webhook = %args.webhook_bind_address,
+        metrics = %args.metrics_bind_address,
+        mode = ?args.decisions.mode,
+        "serving"
+    );
+    tasks.spawn("the reloading of the certificate", tls::reload(files, current));
+    tasks.spawn("the metrics server", plain.run());
+    tasks.spawn(WEBHOOK_SERVER, webhook.run());
+    until_the_end(tasks, &control, &readiness, args.shutdown_delay_duration).await
+}
+
+const WEBHOOK_SERVER: &str = "the webhook server";
+
+async fn start_source(
+    source: &SourceArgs,
+    mut writer: Writer,
+    status: Arc<WatchStatus>,
+    tasks: &mut Tasks,
+) -> Result<(), Failure> {
+    if source.from_files.is_empty() {
+        let client = super::explain::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
+        tasks.spawn("the watch of the cluster", watch::run(client.client, writer, status));
+        return Ok(());
+    }
+    let objects = Objects::read(&source.from_files).map_err(Failure::usage)?;
+    objects.apply(&mut writer, Timestamp::now());
+    tasks.spawn("the reading of files", files::follow(source.from_files.clone(), writer));
+    Ok(())
+}
+
+/// What runs for as long as the process does. One that ends or panics ends the process: a pod that is Ready and does
+/// nothing would be worse.
+#[derive(Default)]
+struct Tasks {
+    set: JoinSet<()>,
+    names: HashMap<Id, &'static str>,
+}
+
+impl Tasks {
+    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.set.spawn(task);
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Waits for one to end; its name, and whether it panicked.
+    async fn next_ended(&mut self) -> (&'static str, bool) {
+        match self.set.join_next_with_id().await {
+            Some(Ok((id, ()))) => (self.names.get(&id).copied().unwrap_or_default(), false),
+            Some(Err(error)) => (self.names.get(&error.id()).copied().unwrap_or_default(), true),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+async fn until_the_end(
+    mut tasks: Tasks,
+    control: &DrainControl,
+    readiness: &Readiness,
+    delay: Duration,
+) -> Result<(), Failure> {
+    let mut signals = Signals::new().map_err(Failure::failed)?;
+    tokio::select! {
+        () = signals.next() => {}
+        ended = tasks.next_ended() => return Err(ended_early(ended)),
+    }
+    tracing::info!(delay = %Human(delay), "ending: not ready from now on, and serving for a while yet");
+    readiness.shut_down();
+    control.enter(Phase::Draining);
+    let drained = async {
+        tokio::time::sleep(delay).await;
+        control.enter(Phase::Closing);
+        loop {
+            let (name, panicked) = tasks.next_ended().await;
+            if name == WEBHOOK_SERVER || panicked {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = drained => {
+            tracing::info!("ended");
+            Ok(())
+        }
+        () = signals.next() => Err(Failure::failed("a second signal came, so requests in flight were cut off")),
+    }
+}
+
+fn ended_early((name, panicked): (&str, bool)) -> Failure {
+    let how = if panicked { "panicked" } else { "ended" };
+    Failure::failed(format!("{name} {how}, which it never should; zonewise ends so that it is started anew"))
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

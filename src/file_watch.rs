@@ -1,0 +1,55 @@
+//! Notices of changed files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
+
+/// How often to look when no notice comes: some volumes send none.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Tells when files may have changed.
+///
+/// Folders are watched rather than files: a Secret or ConfigMap volume changes by swapping the link `..data`, which a
+/// watch on a file misses, and a file that is gone for a while comes back unseen.
+#[derive(Debug)]
+pub struct FileWatch {
+    notices: mpsc::Receiver<()>,
+    /// Lives as long as the watch; without it there is only the polling.
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl FileWatch {
+    /// Watches files, and folders for the files in them.
+    #[must_use]
+    pub fn new(paths: &[PathBuf]) -> Self {
+        let (sender, notices) = mpsc::channel(1);
+        // A full channel already holds a notice.
+        let wake = move |_: notify::Result<notify::Event>| {
+            let _ = sender.try_send(());
+        };
+        let mut watcher = notify::recommended_watcher(wake).ok();
+        for path in paths {
+            let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let watched = watcher.as_mut().map(|watcher| watcher.watch(folder, RecursiveMode::NonRecursive));
+            if !matches!(watched, Some(Ok(()))) {
+                tracing::warn!(folder = %folder.display(), "can't be watched; looked at every 5 s instead");
+            }
+        }
+        Self { notices, _watcher: watcher }
+    }
+
+    /// Waits until something may have changed.
+    pub async fn changed(&mut self) {
+        tokio::select! {
+            notice = self.notices.recv() => {
+                if notice.is_none() {
+                    tokio::time::sleep(POLL).await;
+                }
+            }
+            () = tokio::time::sleep(POLL) => {}
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! What is decided for each Service and why, as `explain`, `demo` and the status JSON show it.
+//!
+//! The keys are stable: some may be added, none renamed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cluster::files::typed_slice;
+use crate::cluster::slice::{self, AddressType, SliceRecord};
+use crate::cluster::store::{Cluster, MeasuredCapacity};
+use crate::cluster::wire::Endpoint;
+use crate::decide::endpoint_set::{EndpointSet, Stand};
+use crate::decide::{Decision, Snapshot, Verdict, decide};
+use crate::planner::allocation::{self, Threshold};
+use crate::planner::kube_proxy::{self, Traffic};
+use crate::planner::plan::ratio;
+use crate::settings::Settings;
+use crate::webhook::mutate::patch_for;
+
+/// Everything that is known and decided.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Of this JSON.
+    pub schema_version: u32,
+    /// The zones' shares.
+    pub capacity: CapacityReport,
+    /// One entry for each Service and address type.
+    pub services: Vec<ServiceReport>,
+}
+
+/// The zones' shares and what keeps them from being known.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityReport {
+    /// Whether Services can be hinted.
+    pub usable: bool,
+    /// Why not.
+    pub reason: Option<&'static str>,
+    /// Why not, in a sentence.
+    pub message: Option<String>,
+    /// Whether it is held as it was before a storm of NotReady nodes.
+    pub frozen: bool,
+    /// Zones by name.
+    pub zones: Vec<ZoneCapacityReport>,
+    /// Counted nodes that lack something.
+    pub insufficient_nodes: Vec<InsufficientNodeReport>,
+    /// Nodes that do not count.
+    pub ignored_nodes: Vec<IgnoredNodeReport>,
+}
+
+/// A zone's share.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneCapacityReport {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Allocatable CPU of its counted nodes, in millicores.
+    #[serde(rename = "milliCPU")]
+    pub milli_cpu: u64,
+    /// Its part of all, between 0 and 1.
+    pub share: f64,
+    /// Its counted nodes.
+    pub nodes: u32,
+}
+
+/// A counted node that lacks something.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InsufficientNodeReport {
+    /// Its name.
+    pub name: Box<str>,
+    /// `zone`, `cpu` or both.
+    pub missing: Vec<&'static str>,
+}
+
+/// A node that does not count.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IgnoredNodeReport {
+    /// Its name.
+    pub name: Box<str>,
+    /// Why.
+    pub because: &'static str,
+}
+
+/// A Service's endpoints of one address type.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceReport {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    pub address_type: &'static str,
+    /// What asks for hints.
+    pub opt_in: Option<&'static str>,
+    /// How they are planned.
+    pub heuristic: Option<&'static str>,
+    /// The overload threshold.
+    pub threshold: f64,
+    /// `Hints`, `Strip`, `Kept` or `Untouched`.
+    pub decision: &'static str,
+    /// Why, where it is not `Hints`.
+    pub reason: Option<&'static str>,
+    /// In a sentence.
+    pub message: String,
+    /// Ready endpoints, each address once.
+    pub ready_endpoints: usize,
+    /// How far above the average the busiest endpoint is loaded, once the decision is carried out.
+    pub worst_overload: Option<f64>,
+    /// The part of the traffic that stays in its zone then.
+    pub in_zone_share: Option<f64>,
+    /// The least threshold at which Auto has a plan.
+    pub least_threshold: Option<f64>,
+    /// The zones with capacity.
+    pub zones: Vec<ZoneReport>,
+    /// Its slices by name.
+    pub slices: Vec<SliceReport>,
+    /// The slices as they would be stored, for YAML and for tests.
+    #[serde(skip)]
+    pub stored: Vec<Value>,
+}
+
+/// What a zone has and gets of one Service.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneReport {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its share of CPU.
+    pub share: f64,
+    /// Ready endpoints that stand in it.
+    pub endpoints: usize,
+    /// Its share of the ready endpoints.
+    pub desired: f64,
+    /// The fewest that keep them under the ceiling.
+    pub minimum: u32,
+    /// Endpoints hinted for it once the decision is carried out.
+    pub hinted: usize,
+    /// How far above the average the busiest endpoint that it uses is loaded.
+    pub overload: Option<f64>,
+    /// What kube-proxy there does: `PreferSameZone` or `Cluster`.
+    pub kube_proxy: &'static str,
+    /// Why it does not follow hints.
+    pub kube_proxy_because: Option<&'static str>,
+}
+
+/// A slice once the decision is carried out.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SliceReport {
+    /// Its name.
+    pub name: String,
+    /// Its endpoints in their order.
+    pub endpoints: Vec<EndpointReport>,
+    /// The JSON patch that carries the decision out.
+    pub patch: Value,
+}
+
+/// An endpoint once the decision is carried out.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointReport {
+    /// Its first address.
+    pub address: String,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// The zones that it is hinted for.
+    pub hints: Vec<String>,
+}
+
+/// Which Services to report.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this namespace.
+    pub namespace: Option<String>,
+    /// Only this name.
+    pub name: Option<String>,
+}
+
+impl Filter {
+    fn takes(&self, service: &str) -> bool {
+        let (namespace, name) = split(service);
+        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+            && self.name.as_deref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+fn split(service: &str) -> (&str, &str) {
+    service.split_once('/').unwrap_or(("", service))
+}
+
+impl Report {
+    /// Reports on a cluster and its slices, which are given whole since the cluster keeps only what it needs of them.
+    #[must_use]
+    pub fn new(cluster: &Cluster, settings: &Settings, slices: &[Value], filter: &Filter) -> Self {
+        let capacity = cluster.capacity();
+        let services = group(cluster, slices);
+        let services = services.into_iter().filter(|((service, _), _)| filter.takes(service));
+        Self {
+            schema_version: 1,
+            capacity: CapacityReport::new(&capacity),
+            services: services
+                .map(|((service, address_type), slices)| {
+                    ServiceReport::new(cluster, settings, &service, address_type, slices)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Slices by Service and address type, in order; a Service without slices has an empty entry.
+fn group<'a>(cluster: &Cluster, slices: &'a [Value]) -> BTreeMap<(String, AddressType), Vec<&'a Value>> {
+    let mut groups: BTreeMap<(String, AddressType), Vec<&Value>> = BTreeMap::new();
+    for value in slices {
+        let Some(wire) = typed_slice(value) else { continue };
+        let service = slice::service_of(&wire).unwrap_or_default();
+        groups.entry((service, SliceRecord::read(&wire).address_type)).or_default().push(value);
+    }
+    for service in cluster.service_names() {
+        let known = groups.keys().any(|(name, _)| **name == *service);
+        if !known {
+            groups.insert((service.into(), AddressType::Ipv4), Vec::new());
+        }
+    }
+    groups
+}
+
+impl CapacityReport {
+    fn new(measured: &MeasuredCapacity) -> Self {
+        let capacity = &measured.capacity;
+        let obstacle = capacity.obstacle();
+        let zone = |(i, zone): (usize, &crate::planner::capacity::Zone)| ZoneCapacityReport {
+            name: zone.name.clone(),
+            milli_cpu: zone.cpu.0,
+            share: capacity.share(i),
+            nodes: zone.nodes,
+        };
+        Self {
+            usable: obstacle.is_none(),
+            reason: obstacle.as_ref().map(|reason| reason.word()),
+            message: obstacle.as_ref().map(|reason| reason.message()),
+            frozen: measured.frozen,
+            zones: capacity.zones.iter().enumerate().map(zone).collect(),
+            insufficient_nodes: capacity
+                .insufficient
+                .iter()
+                .map(|node| InsufficientNodeReport {
+                    name: node.name.clone(),
+                    missing: node.missing.iter().map(|missing| missing.word()).collect(),
+                })
+                .collect(),
+            ignored_nodes: capacity
+                .ignored
+                .iter()
+                .map(|(name, because)| IgnoredNodeReport { name: name.clone(), because: because.word() })
+                .collect(),
+        }
+    }
+}
+
+impl ServiceReport {
+    /// Decides slice by slice, each seeing what was decided for those before it, as writes one after the other would.
+    fn new(
+        cluster: &Cluster,
+        settings: &Settings,
+        service: &str,
+        address_type: AddressType,
+        mut slices: Vec<&Value>,
+    ) -> Self {
+        let key = (!service.is_empty()).then_some(service);
+        slices.sort_by_key(|slice| name_of(slice).to_owned());
+        let snapshot = Snapshot::take(cluster, key);
+        let mut records: Vec<Arc<SliceRecord>> = slices.iter().filter_map(|slice| record(slice)).collect();
+        let mut decisions: Vec<Decision> = Vec::new();
+        let mut stored = Vec::new();
+        let mut reports = Vec::new();
+        for (i, slice) in slices.iter().enumerate() {
+            let decision = decide(&snapshot.with_slices(records.clone()), key, &records[i], settings);
+            let (next, patch) = carry_out(&decision, slice);
+            records[i] = record(&next).unwrap_or_else(|| records[i].clone());
+            reports.push(SliceReport::new(&next, patch));
+            stored.push(next);
+            decisions.push(decision);
+        }
+        if decisions.is_empty() {
+            decisions.push(decide(&snapshot, key, &empty_slice(address_type), settings));
+        }
+        let deciding = decisions.iter().find(|d| d.verdict != Verdict::Hints).unwrap_or(&decisions[0]);
+        let (namespace, name) = split(service);
+        let set = Outcome::of(&snapshot, &records, settings.threshold);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            address_type: address_type.word(),
+            opt_in: deciding.opt_in.map(|(source, _)| source.word()),
+            heuristic: deciding.opt_in.map(|(_, heuristic)| heuristic.word()),
+            threshold: settings.threshold.as_fraction(),
+            decision: deciding.verdict.word(),
+            reason: deciding.reason.as_ref().map(|reason| reason.word()),
+            message: deciding.reason.as_ref().map_or_else(|| set.message(), |reason| reason.message()),
+            ready_endpoints: set.endpoints.len(),
+            worst_overload: set.traffic.worst_overload.filter(|_| !set.capacity.weights.is_empty()),
+            in_zone_share: (!set.capacity.weights.is_empty() && !set.endpoints.is_empty())
+                .then_some(set.traffic.in_zone_share),
+            least_threshold: set.least_threshold(),
+            zones: set.zones(),
+            slices: reports,
+            stored,
+        }
+    }
+}
+
+fn name_of(slice: &Value) -> &str {
+    slice.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn record(slice: &Value) -> Option<Arc<SliceRecord>> {
+    typed_slice(slice).map(|wire| Arc::new(SliceRecord::read(&wire)))
+}
+
+fn empty_slice(address_type: AddressType) -> SliceRecord {
+    SliceRecord { name: "".into(), address_type, ports: Box::default(), endpoints: Box::default(), odd_field: None }
+}
+
+/// The slice as the API server would store it, and the patch that makes it so.
+fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
+    let typed = typed_slice(slice);
+    let patch = typed.and_then(|typed| patch_for(decision, &typed, Some(&typed)));
+    let patch: json_patch::Patch =
+        patch.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let mut next = slice.clone();
+    if let Err(error) = json_patch::patch(&mut next, &patch) {
+        tracing::error!(slice = name_of(slice), %error, "the patch does not fit the slice it was made for");
+    }
+    (next, serde_json::to_value(&patch).unwrap_or_default())
+}
+
+impl SliceReport {
+    fn new(slice: &Value, patch: Value) -> Self {
+        let typed = typed_slice(slice).unwrap_or_default();
+        let endpoints = typed.endpoints.items().iter().filter_map(|endpoint| endpoint.get());
+        Self { name: name_of(slice).to_owned(), endpoints: endpoints.map(EndpointReport::new).collect(), patch }
+    }
+}
+
+impl EndpointReport {
+    fn new(endpoint: &Endpoint<Box<str>>) -> Self {
+        Self {
+            address: endpoint.address().unwrap_or_default().to_owned(),
+            zone: endpoint.zone.text().map(str::to_owned),
+            ready: endpoint.is_ready(),
+            hints: endpoint.zone_hints().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The endpoints of a Service with the hints that they end with, and where traffic then goes.
+struct Outcome {
+    capacity: Arc<MeasuredCapacity>,
+    endpoints: Vec<kube_proxy::Endpoint>,
+    traffic: Traffic,
+    threshold: Threshold,
+}
+
+impl Outcome {
+    fn of(snapshot: &Snapshot<'_>, records: &[Arc<SliceRecord>], threshold: Threshold) -> Self {
+        let slices: Vec<&SliceRecord> = records.iter().map(|record| &**record).collect();
+        let set = EndpointSet::gather(&slices, |_| true);
+        let capacity = snapshot.capacity().clone();
+        let number = |zone| capacity.zone_number(zone).map(usize::from);
+        let endpoint = |member: &crate::decide::endpoint_set::Member<'_>| kube_proxy::Endpoint {
+            zone: match snapshot.stand(member) {
+                Stand::Zone(zone) => Some(usize::from(zone)),
+                Stand::Homeless | Stand::Unknown => None,
+            },
+            hinted: !member.record.hints.zones().is_empty(),
+            hints: member.record.hints.zones().iter().filter_map(|zone| number(*zone)).collect(),
+        };
+        let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
+        let traffic = Traffic::follow(&capacity.weights, &endpoints);
+        Self { capacity, endpoints, traffic, threshold }
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)
+    }
+
+    fn least_threshold(&self) -> Option<f64> {
+        allocation::least_threshold(&self.capacity.weights, self.count()).map(Threshold::as_fraction)
+    }
+
+    fn message(&self) -> String {
+        let away = self.endpoints.iter().filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone))).count();
+        let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
+        format!(
+            "{} ready endpoints serve {} zones by their CPU, {away} of them another zone than their own; the busiest \
+             is {:.0}% above the average.",
+            self.endpoints.len(),
+            self.capacity.weights.len(),
+            worst * 100.0
+        )
+    }
+
+    fn zones(&self) -> Vec<ZoneReport> {
+        let weights = &self.capacity.weights;
+        let total: u64 = weights.iter().sum();
+        let zone = |(i, zone): (usize, &crate::planner::capacity::Zone)| ZoneReport {
+            name: zone.name.clone(),
+            share: ratio(weights[i], total),
+            endpoints: self.endpoints.iter().filter(|endpoint| endpoint.zone == Some(i)).count(),
+            desired: ratio(weights[i], total) * f64::from(self.count()),
+            minimum: allocation::minimum(weights[i], total, self.count(), self.threshold),
+            hinted: self.endpoints.iter().filter(|endpoint| endpoint.hints.contains(&i)).count(),
+            overload: self.traffic.overload[i],
+            kube_proxy: self.traffic.modes[i].word(),
+            kube_proxy_because: self.traffic.modes[i].because(),
+        };
+        self.capacity.capacity.zones.iter().enumerate().map(zone).collect()
+    }
+}

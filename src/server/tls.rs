@@ -1,0 +1,185 @@
+//! The serving certificate: read from files, read again when they change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::file_watch::FileWatch;
+use crate::telemetry::{Metrics, UsageLabels};
+
+/// What is wrong with a certificate or its key.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file can't be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds no certificate or key.
+    #[error("{}: {problem}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Certificate and key are not of one pair, or of a kind that can't be used.
+    #[error("{} and {} do not go together: {problem}", certificate.display(), key.display())]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// The crypto provider of every TLS connection here.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// A certificate chain with its key, and when it ends.
+#[derive(Debug, Clone)]
+pub struct ServingCertificate {
+    key: Arc<CertifiedKey>,
+    /// End of the leaf's validity, in seconds since 1970.
+    not_after: i64,
+}
+
+impl ServingCertificate {
+    /// Makes one from DER.
+    ///
+    /// # Errors
+    /// A sentence about what is wrong with the pair.
+    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, String> {
+        let leaf = chain.first().ok_or("there is no certificate")?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(leaf).map_err(|error| error.to_string())?;
+        let not_after = parsed.validity().not_after.timestamp();
+        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| error.to_string())?;
+        Ok(Self { key: Arc::new(key), not_after })
+    }
+}
+
+/// The two files of a serving certificate, in PEM.
+#[derive(Debug, Clone)]
+pub struct CertificateFiles {
+    /// The chain, leaf first.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl CertificateFiles {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`TlsError`], which names the file.
+    pub fn load(&self) -> Result<ServingCertificate, TlsError> {
+        let certificates = read(&self.certificate)?;
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&certificates)
+            .collect::<Result<_, _>>()
+            .map_err(|error| pem_error(&self.certificate, &error.to_string()))?;
+        if chain.is_empty() {
+            return Err(pem_error(&self.certificate, "no certificate in PEM in there"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
+            .map_err(|error| pem_error(&self.key, &format!("no private key in PEM in there: {error}")))?;
+        ServingCertificate::new(chain, key).map_err(|problem| TlsError::Pair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            problem,
+        })
+    }
+
+    fn fingerprint(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        Some((std::fs::read(&self.certificate).ok()?, std::fs::read(&self.key).ok()?))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+}
+
+fn pem_error(path: &Path, problem: &str) -> TlsError {
+    TlsError::Pem { path: path.to_owned(), problem: problem.to_owned() }
+}
+
+/// Hands every new connection the certificate of the moment.
+#[derive(Debug)]
+pub struct CurrentCertificate {
+    current: ArcSwap<CertifiedKey>,
+    metrics: Metrics,
+}
+
+impl CurrentCertificate {
+    /// Starts with `certificate`.
+    #[must_use]
+    pub fn new(certificate: &ServingCertificate, metrics: Metrics) -> Arc<Self> {
+        let current = Self { current: ArcSwap::new(certificate.key.clone()), metrics };
+        current.replace(certificate);
+        Arc::new(current)
+    }
+
+    /// Connections from now on get `certificate`; those that are open keep what they have.
+    pub fn replace(&self, certificate: &ServingCertificate) {
+        self.current.store(certificate.key.clone());
+        #[expect(clippy::cast_precision_loss)]
+        let not_after = certificate.not_after as f64;
+        self.metrics.certificate_expiration.get_or_create(&UsageLabels { usage: "server" }).set(not_after);
+    }
+}
+
+impl ResolvesServerCert for CurrentCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+/// TLS 1.2 and 1.3, and HTTP/1.1 alone: what API servers speak to webhooks behind a Service.
+///
+/// # Errors
+/// When the crypto provider lacks what these versions need.
+pub fn server_config(certificate: Arc<CurrentCertificate>) -> Result<rustls::ServerConfig, rustls::Error> {
+    let mut config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Reads the files again whenever they change, for as long as the process lives.
+pub async fn reload(files: CertificateFiles, certificate: Arc<CurrentCertificate>) {
+    let mut watch = FileWatch::new(&[files.certificate.clone(), files.key.clone()]);
+    let mut seen = files.fingerprint();
+    loop {
+        watch.changed().await;
+        let now = files.fingerprint();
+        if now == seen {
+            continue;
+        }
+        match files.load() {
+            Ok(next) => {
+                certificate.replace(&next);
+                tracing::info!(file = %files.certificate.display(), "serving certificate read again");
+            }
+            Err(error) => {
+                certificate.metrics.certificate_reload_errors.inc();
+                tracing::warn!(%error, "the new serving certificate is refused, the one before goes on");
+            }
+        }
+        seen = now;
+    }
+}

@@ -1,0 +1,188 @@
+//! Logs and metrics.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A log level that can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("--log-level {level:?}: {source}; say error, warn, info, debug or trace, or a filter such as zonewise=debug,kube=warn")]
+pub struct BadLogLevel {
+    level: String,
+    source: tracing_subscriber::filter::ParseError,
+}
+
+/// Sends logs to standard error, and panics to the logs.
+///
+/// # Errors
+/// [`BadLogLevel`] for a level that is none.
+pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
+    use std::io::IsTerminal as _;
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .parse(level)
+        .map_err(|source| BadLogLevel { level: level.to_owned(), source })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let backtrace = std::backtrace::Backtrace::capture();
+        tracing::error!(place, %backtrace, "panic: {}", panic.payload_as_str().unwrap_or("(no message)"));
+    }));
+    Ok(())
+}
+
+/// Labels of `zonewise_admission_requests_total`, all from fixed sets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AdmissionLabels {
+    /// `mutate`.
+    pub webhook: &'static str,
+    /// `CREATE`, `UPDATE` or `OTHER`.
+    pub operation: &'static str,
+    /// The word of the verdict, or `Refused`.
+    pub decision: &'static str,
+    /// The word of the reason.
+    pub reason: &'static str,
+}
+
+/// Labels of `zonewise_rejected_connections_total` and `zonewise_rejected_requests_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LimitLabels {
+    /// The limit that was hit.
+    pub limit: &'static str,
+}
+
+/// Labels of certificate metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct UsageLabels {
+    /// `server`.
+    pub usage: &'static str,
+}
+
+/// What requests and certificates count.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Reviews answered.
+    pub admission_requests: Family<AdmissionLabels, Counter>,
+    /// How long they took, in seconds, from the whole body to the answer.
+    pub admission_duration: Histogram,
+    /// Connections closed before TLS or for being too slow.
+    pub rejected_connections: Family<LimitLabels, Counter>,
+    /// Requests answered with a status for being too large or too many.
+    pub rejected_requests: Family<LimitLabels, Counter>,
+    /// Failed TLS handshakes.
+    pub handshake_errors: Counter,
+    /// Open connections.
+    pub open_connections: Gauge,
+    /// End of the serving certificate, in seconds since 1970.
+    pub certificate_expiration: Family<UsageLabels, Gauge<f64, AtomicU64>>,
+    /// Certificate files that were refused or could not be read.
+    pub certificate_reload_errors: Counter,
+}
+
+impl Metrics {
+    /// Makes and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        // 50 microseconds to about 1.6 seconds: the webhook's timeout is one.
+        let buckets = prometheus_client::metrics::histogram::exponential_buckets(50e-6, 2.0, 16);
+        let metrics = Self {
+            admission_requests: Family::default(),
+            admission_duration: Histogram::new(buckets),
+            rejected_connections: Family::default(),
+            rejected_requests: Family::default(),
+            handshake_errors: Counter::default(),
+            open_connections: Gauge::default(),
+            certificate_expiration: Family::default(),
+            certificate_reload_errors: Counter::default(),
+        };
+        let m = &metrics;
+        registry.register("zonewise_admission_requests", "Reviews answered", m.admission_requests.clone());
+        registry.register("zonewise_admission_duration_seconds", "Time to answer a review", m.admission_duration.clone());
+        registry.register("zonewise_rejected_connections", "Connections closed by a limit", m.rejected_connections.clone());
+        registry.register("zonewise_rejected_requests", "Requests refused by a limit", m.rejected_requests.clone());
+        registry.register("zonewise_tls_handshake_errors", "Failed TLS handshakes", m.handshake_errors.clone());
+        registry.register("zonewise_open_connections", "Open webhook connections", m.open_connections.clone());
+        registry.register(
+            "zonewise_certificate_expiration_timestamp_seconds",
+            "When the certificate ends",
+            m.certificate_expiration.clone(),
+        );
+        registry.register(
+            "zonewise_certificate_reload_errors",
+            "Certificate files that were refused or unreadable",
+            m.certificate_reload_errors.clone(),
+        );
+        metrics
+    }
+
+    /// Counts a review.
+    pub fn count_admission(&self, labels: &AdmissionLabels, took: Duration) {
+        self.admission_requests.get_or_create(labels).inc();
+        self.admission_duration.observe(took.as_secs_f64());
+    }
+
+    /// Counts a connection that a limit closed.
+    pub fn count_rejected_connection(&self, limit: &'static str) {
+        self.rejected_connections.get_or_create(&LimitLabels { limit }).inc();
+    }
+
+    /// Counts a request that a limit refused.
+    pub fn count_rejected_request(&self, limit: &'static str) {
+        self.rejected_requests.get_or_create(&LimitLabels { limit }).inc();
+    }
+}
+
+/// Whether the process is ready, and what it waits for otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness {
+    shutting_down: Arc<AtomicBool>,
+}
+
+impl Readiness {
+    /// From now on it is not ready.
+    pub fn shut_down(&self) {
+        self.shutting_down.store(true, std::sync::atomic::Ordering::Release);
+    }
+
+    /// Whether the end has begun.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A duration for messages and `--help`, such as `15s`.
+#[derive(Debug, Clone, Copy)]
+pub struct Human(pub Duration);
+
+impl fmt::Display for Human {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::SignedDuration::try_from(self.0) {
+            Ok(duration) => write!(f, "{duration:#}"),
+            Err(_) => write!(f, "{:?}", self.0),
+        }
+    }
+}

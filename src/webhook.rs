@@ -1,0 +1,5 @@
+//! What the API server asks and what it is answered.
+
+pub mod mutate;
+pub mod patch;
+pub mod review;

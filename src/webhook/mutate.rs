@@ -1,0 +1,122 @@
+//! `/mutate`: from the bytes of a review to the bytes of its answer. Pure: it writes nothing and asks nobody.
+
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::atomic::Ordering;
+
+use super::patch::{self, Wanted};
+use super::review::{self, BadReview, Operation, Request};
+use crate::cluster::loose::Text;
+use crate::cluster::slice::{SERVICE_NAME_LABEL, SliceRecord};
+use crate::cluster::store::{Cluster, ServiceState, log_slot};
+use crate::cluster::wire::{EndpointSlice, Wire as _};
+use crate::decide::{Decision, Snapshot, Verdict, decide};
+use crate::settings::{Mode, Settings};
+
+/// An answer, and what metrics say of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The answered review, JSON.
+    pub body: Vec<u8>,
+    /// What was asked.
+    pub operation: Operation,
+    /// The word of the verdict.
+    pub decision: &'static str,
+    /// The word of the reason, empty for hints.
+    pub reason: &'static str,
+}
+
+/// Answers a review.
+///
+/// # Errors
+/// [`BadReview`] for a body that is none. Everything else is allowed.
+///
+/// # Panics
+/// Never on purpose; the caller catches what happens all the same.
+pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Answer, BadReview> {
+    let (api_version, request) = review::parse(body)?;
+    let operation = request.operation();
+    let Some(object) = request.slice() else {
+        let body = review::allow(&api_version, request.uid(), None);
+        return Ok(Answer { body, operation, decision: Verdict::Untouched.word(), reason: "OtherKind" });
+    };
+    let service = service_of(&request, object);
+    if service.is_some() && service == settings.panic_on_service {
+        panic!("asked to by --panic-on-service");
+    }
+    let snapshot = Snapshot::take(cluster, service.as_deref());
+    let slice = SliceRecord::read(object);
+    let decision = decide(&snapshot, service.as_deref(), &slice, settings);
+    let patch = match settings.mode {
+        Mode::Active => patch_for(&decision, object, request.old_object.get()),
+        Mode::Observe | Mode::Off => None,
+    };
+    if let Some(state) = snapshot.service() {
+        log_change(state, service.as_deref().unwrap_or_default(), &slice, &decision);
+    }
+    Ok(Answer {
+        body: review::allow(&api_version, request.uid(), patch.as_deref()),
+        operation,
+        decision: decision.verdict.word(),
+        reason: decision.reason.as_ref().map_or("", |reason| reason.word()),
+    })
+}
+
+/// The answer when a decision failed in a way that should never be: allowed, untouched.
+#[must_use]
+pub fn allow_untouched(body: &[u8]) -> Option<Vec<u8>> {
+    let (api_version, request) = review::parse(body).ok()?;
+    Some(review::allow(&api_version, request.uid(), None))
+}
+
+/// `namespace/name` of the Service; the namespace is the request's, since the object may not say.
+fn service_of(request: &Request<'_>, object: &EndpointSlice<Text<'_>>) -> Option<String> {
+    let metadata = object.metadata()?;
+    let name = metadata.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())?;
+    let namespace = match request.namespace() {
+        "" => metadata.namespace.text().unwrap_or_default(),
+        namespace => namespace,
+    };
+    Some(format!("{namespace}/{name}"))
+}
+
+/// The patch that carries out a decision.
+pub fn patch_for<T: crate::cluster::loose::WireText>(
+    decision: &Decision,
+    object: &EndpointSlice<T>,
+    old: Option<&EndpointSlice<T>>,
+) -> Option<Vec<u8>> {
+    let endpoints = object.endpoints.items().len();
+    let wanted = match decision.verdict {
+        Verdict::Untouched => return None,
+        Verdict::Kept => patch::stored_hints(object, old)?,
+        Verdict::Strip => (0..endpoints).map(|_| Wanted::Nothing).collect(),
+        Verdict::Hints => {
+            let zones = &decision.capacity.capacity.zones;
+            let wanted = |hint: &Option<u16>| {
+                hint.map_or(Wanted::Nothing, |zone| Wanted::Zone(&zones[usize::from(zone)].name))
+            };
+            decision.hints.iter().map(wanted).collect::<Vec<_>>()
+        }
+    };
+    patch::build(object, old, &wanted)
+}
+
+/// One line for each decision that is not what it was for this Service and address type.
+fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision: &Decision) {
+    let reason = decision.reason.as_ref().map_or("", |reason| reason.word());
+    let mut hasher = std::hash::DefaultHasher::new();
+    (decision.verdict, reason).hash(&mut hasher);
+    // Zero stands for nothing decided yet.
+    let now = hasher.finish() | 1;
+    let before = state.last_logged[log_slot(slice.address_type)].swap(now, Ordering::Relaxed);
+    if before == now {
+        return;
+    }
+    let message = decision.message();
+    let (decided, address_type) = (decision.verdict.word(), slice.address_type.word());
+    if before == 0 && decision.verdict == Verdict::Untouched {
+        tracing::debug!(service, address_type, decision = decided, reason, "{message}");
+    } else {
+        tracing::info!(service, address_type, decision = decided, reason, "{message}");
+    }
+}

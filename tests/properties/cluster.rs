@@ -1,0 +1,474 @@
+//! Random clusters with one Service, as they would stand in the API.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use zonewise::cluster::files::{self, Objects};
+use zonewise::cluster::slice::SliceRecord;
+use zonewise::cluster::store::{Cluster, StoreRules, Writer};
+use zonewise::decide::{Decision, Snapshot, Verdict, decide};
+use zonewise::settings::Settings;
+
+pub const SERVICE: &str = "shop/web";
+
+/// A cluster with the slices of one Service that opted in.
+#[derive(Clone, PartialEq)]
+pub struct World {
+    pub nodes: Vec<Node>,
+    pub slices: Vec<Slice>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub name: String,
+    pub zone: Option<String>,
+    pub millicores: u64,
+    pub state: NodeState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NodeState {
+    Ready,
+    NotReady,
+    ControlPlane,
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Slice {
+    pub name: String,
+    pub family: Family,
+    pub ports: Ports,
+    pub endpoints: Vec<Endpoint>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Family {
+    Ipv4,
+    Ipv6,
+    Fqdn,
+}
+
+/// What stands at `ports`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ports {
+    Http,
+    HttpOnAnotherNumber,
+    HttpByUdp,
+    Grpc,
+    HttpAndGrpc,
+    Null,
+    NoNumber,
+    NoneAtAll,
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Endpoint {
+    pub address: String,
+    pub uid: String,
+    /// Absent means ready.
+    pub ready: Option<bool>,
+    pub terminating: bool,
+    pub place: Place,
+    /// The zone that it is hinted for as stored.
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Place {
+    pub zone: Option<String>,
+    pub node: Option<String>,
+}
+
+/// What a second copy of an address may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Twin {
+    /// The same pod, which moves from one slice to another.
+    Moved,
+    /// Another pod that terminates while its IP is given out again.
+    Terminating,
+    /// Another pod that runs: no two should have one IP, and kube-proxy takes either.
+    Running,
+}
+
+/// One line for each node and endpoint, so that a world that fails is read at a glance.
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for node in &self.nodes {
+            let zone = node.zone.as_deref().unwrap_or("no zone");
+            write!(f, "\n{} in {zone}: {}m, {:?}", node.name, node.millicores, node.state)?;
+        }
+        for slice in &self.slices {
+            write!(f, "\n{} ({:?}, {:?})", slice.name, slice.family, slice.ports)?;
+            slice.endpoints.iter().try_for_each(|endpoint| write!(f, "\n    {endpoint:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { zone, node } = &self.place;
+        write!(f, "{} of {} in {zone:?} on {node:?}, ready: {:?}", self.address, self.uid, self.ready)?;
+        f.write_str(if self.terminating { ", terminating" } else { "" })?;
+        self.hint.iter().try_for_each(|hint| write!(f, ", hinted for {hint}"))
+    }
+}
+
+/// The hint of each endpoint of each slice.
+pub type Hints = Vec<Vec<Option<String>>>;
+
+impl Endpoint {
+    pub fn is_ready(&self) -> bool {
+        self.ready != Some(false)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut json = json!({
+            "addresses": [self.address],
+            "conditions": {"serving": true, "terminating": self.terminating},
+            "targetRef": {"kind": "Pod", "uid": self.uid},
+        });
+        if let Some(ready) = self.ready {
+            json["conditions"]["ready"] = ready.into();
+        }
+        if let Some(zone) = &self.place.zone {
+            json["zone"] = zone.as_str().into();
+        }
+        if let Some(node) = &self.place.node {
+            json["nodeName"] = node.as_str().into();
+        }
+        if let Some(hint) = &self.hint {
+            json["hints"] = json!({"forZones": [{"name": hint}]});
+        }
+        json
+    }
+}
+
+impl Ports {
+    /// Name and protocol of those that kube-proxy can use.
+    pub fn usable(self) -> Vec<(String, String)> {
+        let names: &[(&str, &str)] = match self {
+            Self::Http | Self::HttpOnAnotherNumber => &[("http", "TCP")],
+            Self::HttpByUdp => &[("http", "UDP")],
+            Self::Grpc => &[("grpc", "TCP")],
+            Self::HttpAndGrpc => &[("http", "TCP"), ("grpc", "TCP")],
+            Self::Null | Self::NoNumber | Self::NoneAtAll => &[],
+        };
+        names.iter().map(|(name, protocol)| ((*name).to_owned(), (*protocol).to_owned())).collect()
+    }
+
+    fn to_json(self) -> Value {
+        match self {
+            Self::Http => json!([{"name": "http", "port": 80}]),
+            Self::HttpOnAnotherNumber => json!([{"name": "http", "protocol": "TCP", "port": 8080}]),
+            Self::HttpByUdp => json!([{"name": "http", "protocol": "UDP", "port": 80}]),
+            Self::Grpc => json!([{"name": "grpc", "protocol": "TCP", "port": 90}]),
+            Self::HttpAndGrpc => json!([{"name": "http", "port": 80}, {"name": "grpc", "port": 90}]),
+            Self::Null => Value::Null,
+            Self::NoNumber => json!([{"name": "http", "port": null}]),
+            Self::NoneAtAll => json!([]),
+        }
+    }
+}
+
+impl Family {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::Fqdn => "FQDN",
+        }
+    }
+
+    fn address(self, pod: usize) -> String {
+        match self {
+            Self::Ipv4 => format!("10.0.0.{pod}"),
+            Self::Ipv6 => format!("fd00::{pod:x}"),
+            Self::Fqdn => format!("pod-{pod}.example"),
+        }
+    }
+}
+
+impl Slice {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": self.name,
+                "namespace": "shop",
+                "labels": {"kubernetes.io/service-name": "web"},
+            },
+            "addressType": self.family.word(),
+            "endpoints": self.endpoints.iter().map(Endpoint::to_json).collect::<Vec<_>>(),
+            "ports": self.ports.to_json(),
+        })
+    }
+
+    /// Decides on the slice as it stands, with what is stored around it.
+    pub fn decide(&self, cluster: &Cluster) -> Decision {
+        let wire = files::typed_slice(&self.to_json()).expect("any object is a slice");
+        let snapshot = Snapshot::take(cluster, Some(SERVICE));
+        decide(&snapshot, Some(SERVICE), &SliceRecord::read(&wire), &Settings::default())
+    }
+
+    /// The hints that the slice has once `decision` is carried out.
+    pub fn hints_after(&self, decision: &Decision) -> Vec<Option<String>> {
+        let zones = &decision.capacity.capacity.zones;
+        match decision.verdict {
+            Verdict::Hints => {
+                let name = |number: &Option<u16>| number.map(|number| zones[usize::from(number)].name.to_string());
+                decision.hints.iter().map(name).collect()
+            }
+            Verdict::Strip => vec![None; self.endpoints.len()],
+            Verdict::Kept | Verdict::Untouched => self.endpoints.iter().map(|e| e.hint.clone()).collect(),
+        }
+    }
+}
+
+impl Node {
+    fn to_json(&self) -> Value {
+        let ready = if self.state == NodeState::NotReady { "False" } else { "True" };
+        let mut json = json!({
+            "kind": "Node",
+            "metadata": {"name": self.name, "labels": {"kubernetes.io/os": "linux"}},
+            "status": {
+                "allocatable": {"cpu": format!("{}m", self.millicores), "memory": "1Gi"},
+                "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}],
+            },
+        });
+        if let Some(zone) = &self.zone {
+            json["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.as_str().into();
+        }
+        if self.state == NodeState::ControlPlane {
+            json["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
+        }
+        json
+    }
+}
+
+pub fn service_json() -> Value {
+    json!({
+        "kind": "Service",
+        "metadata": {
+            "name": "web",
+            "namespace": "shop",
+            "annotations": {"service.kubernetes.io/topology-mode": "Auto"},
+        },
+        "spec": {"clusterIP": "10.96.0.1"},
+    })
+}
+
+pub fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().expect("a time")
+}
+
+impl World {
+    /// A store that holds it.
+    pub fn load(&self) -> Writer {
+        let objects = Objects {
+            nodes: self.nodes.iter().map(Node::to_json).collect(),
+            services: vec![service_json()],
+            slices: self.slices.iter().map(Slice::to_json).collect(),
+        };
+        objects.load(StoreRules::default(), now())
+    }
+
+    /// Decides on every slice, each beside the others as they are stored.
+    pub fn decide_each(&self) -> Vec<Decision> {
+        let cluster: Arc<Cluster> = self.load().cluster();
+        self.slices.iter().map(|slice| slice.decide(&cluster)).collect()
+    }
+
+    /// The hints that every slice has once its decision is carried out.
+    pub fn hints_after(&self, decisions: &[Decision]) -> Hints {
+        self.slices.iter().zip(decisions).map(|(slice, decision)| slice.hints_after(decision)).collect()
+    }
+
+    /// The hints that are stored.
+    pub fn stored_hints(&self) -> Hints {
+        self.slices.iter().map(|slice| slice.endpoints.iter().map(|e| e.hint.clone()).collect()).collect()
+    }
+
+    /// The same with nodes, slices and endpoints in another order.
+    pub fn shuffled(&self, seed: u64) -> Self {
+        let mut world = self.clone();
+        let mut dice = Dice(seed);
+        dice.shuffle(&mut world.nodes);
+        dice.shuffle(&mut world.slices);
+        world.slices.iter_mut().for_each(|slice| dice.shuffle(&mut slice.endpoints));
+        world
+    }
+}
+
+/// Numbers without a pattern (`SplitMix64`), for orders that need not shrink.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        (1..items.len()).for_each(|last| items.swap(last, self.below(last + 1)));
+    }
+}
+
+/// Zone names; the last two never have a node that counts.
+const ZONES: [&str; 6] = ["zone-a", "zone-b", "zone-c", "zone-d", "zone-control-plane", "zone-without-nodes"];
+
+/// Clusters with two to four zones, or rarely one, with a Service of up to four slices and 40 pods, some of which stand
+/// twice as one of `twins` says, and none of which is hinted.
+pub fn worlds(twins: &'static [Twin]) -> impl Strategy<Value = World> {
+    (nodes(), vec((family(), ports()), 1..=4), any::<bool>(), vec(pod(twins), 0..=40), 0u8..10).prop_map(
+        |((zones, nodes), kinds, all_alike, pods, luck)| {
+            let mut slices: Vec<Slice> = (1..)
+                .zip(kinds.iter().map(|&kind| if all_alike { kinds[0] } else { kind }))
+                .map(|(i, (family, ports))| Slice { name: format!("web-{i}"), family, ports, endpoints: Vec::new() })
+                .collect();
+            for (number, mut pod) in (1..).zip(pods) {
+                // One pod that nobody can place is enough to strip a Service, so that few worlds have one.
+                if luck == 0 && number == 1 {
+                    pod.spot = Spot { zone: None, node: None };
+                }
+                pod.place_into(&mut slices, zones, number);
+            }
+            World { nodes, slices }
+        },
+    )
+}
+
+/// How many zones the nodes are spread over, and the nodes.
+fn nodes() -> impl Strategy<Value = (usize, Vec<Node>)> {
+    let zones = prop_oneof![8 => Just(2usize), 8 => Just(3), 3 => Just(4), 1 => Just(1)];
+    let state = prop_oneof![
+        12 => Just(NodeState::Ready),
+        1 => Just(NodeState::NotReady),
+        1 => Just(NodeState::ControlPlane)
+    ];
+    let size = prop_oneof![3 => Just(4000u64), 1 => 100u64..=16_000];
+    (zones, vec((size, state), 2..=9), 0u8..20).prop_map(|(zones, sizes, luck)| {
+        let mut nodes: Vec<Node> = sizes
+            .into_iter()
+            .enumerate()
+            .map(|(i, (millicores, state))| Node {
+                name: format!("node-{i}"),
+                zone: Some(ZONES[if state == NodeState::ControlPlane { 4 } else { i % zones }].to_owned()),
+                millicores,
+                state,
+            })
+            .collect();
+        match luck {
+            19 => nodes[0].zone = None,
+            18 => nodes[0].millicores = 0,
+            _ => {}
+        }
+        (zones, nodes)
+    })
+}
+
+fn family() -> impl Strategy<Value = Family> {
+    prop_oneof![8 => Just(Family::Ipv4), 4 => Just(Family::Ipv6), 1 => Just(Family::Fqdn)]
+}
+
+fn ports() -> impl Strategy<Value = Ports> {
+    prop_oneof![
+        6 => Just(Ports::Http),
+        1 => Just(Ports::HttpOnAnotherNumber),
+        1 => Just(Ports::HttpByUdp),
+        1 => Just(Ports::Grpc),
+        3 => Just(Ports::HttpAndGrpc),
+        1 => select(vec![Ports::Null, Ports::NoNumber, Ports::NoneAtAll]),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Pod {
+    slice: usize,
+    ready: Option<bool>,
+    terminating: bool,
+    spot: Spot,
+    twin: Option<(usize, Twin, Option<bool>, Spot)>,
+}
+
+fn pod(twins: &'static [Twin]) -> impl Strategy<Value = Pod> {
+    let twin = prop_oneof![
+        9 => Just(None),
+        1 => (0usize..4, select(twins), ready(), spot()).prop_map(Some),
+    ];
+    (0usize..4, ready(), 0u8..20, spot(), twin).prop_map(|(slice, ready, luck, spot, twin)| Pod {
+        slice,
+        ready,
+        terminating: luck == 19,
+        spot,
+        twin,
+    })
+}
+
+fn ready() -> impl Strategy<Value = Option<bool>> {
+    prop_oneof![3 => Just(Some(true)), 2 => Just(None), 1 => Just(Some(false))]
+}
+
+/// Where a pod says that it is: in a zone of those with nodes or of those without, on a node, or both.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    zone: Option<Result<usize, usize>>,
+    node: Option<usize>,
+}
+
+fn spot() -> impl Strategy<Value = Spot> {
+    let zone = || prop_oneof![12 => (0usize..4).prop_map(Ok), 1 => (4usize..6).prop_map(Err)].prop_map(Some);
+    // The first two nodes are in every world.
+    let node = || (0usize..2).prop_map(Some);
+    prop_oneof![
+        4 => zone().prop_map(|zone| Spot { zone, node: None }),
+        2 => (zone(), node()).prop_map(|(zone, node)| Spot { zone, node }),
+        1 => node().prop_map(|node| Spot { zone: None, node }),
+    ]
+}
+
+impl Spot {
+    fn place(self, zones: usize) -> Place {
+        let zone_name = |zone: Result<usize, usize>| ZONES[zone.map_or_else(|outside| outside, |zone| zone % zones)];
+        Place {
+            zone: self.zone.map(|zone| zone_name(zone).to_owned()),
+            node: self.node.map(|node| format!("node-{node}")),
+        }
+    }
+}
+
+impl Pod {
+    fn place_into(self, slices: &mut [Slice], zones: usize, number: usize) {
+        let home = self.slice % slices.len();
+        let family = slices[home].family;
+        let endpoint = Endpoint {
+            address: family.address(number),
+            uid: format!("pod-{number}"),
+            ready: self.ready,
+            terminating: self.terminating,
+            place: self.spot.place(zones),
+            hint: None,
+        };
+        let twin = self.twin.map(|(slice, twin, ready, spot)| {
+            let uid = format!("pod-{number}-other");
+            let other = Endpoint { uid, ready, place: spot.place(zones), ..endpoint.clone() };
+            let copy = match twin {
+                Twin::Moved => endpoint.clone(),
+                Twin::Terminating => Endpoint { terminating: true, ..other },
+                Twin::Running => Endpoint { terminating: false, ..other },
+            };
+            (slice % slices.len(), copy)
+        });
+        slices[home].endpoints.push(endpoint);
+        if let Some((slice, copy)) = twin.filter(|(slice, _)| slices[*slice].family == family) {
+            slices[slice].endpoints.push(copy);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The API server's audit log, as far as it tells of writes of EndpointSlices.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use serde::Deserialize;
+
+const ENDPOINT_SLICE_CONTROLLER: &str = "system:serviceaccount:kube-system:endpointslice-controller";
+
+/// A write of an EndpointSlice.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Write {
+    verb: String,
+    user: User,
+    object_ref: ObjectRef,
+    response_status: Status,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ObjectRef {
+    resource: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Status {
+    code: u16,
+    #[serde(default)]
+    message: String,
+}
+
+impl Write {
+    /// Whether the API server refused it, but for a conflict and for an object that is gone: those belong to the
+    /// controllers' daily work.
+    fn is_refused(&self) -> bool {
+        let code = self.response_status.code;
+        code >= 400 && code != 404 && code != 409
+    }
+
+    /// Whether the API server did without the webhook.
+    fn failed_open(&self) -> bool {
+        self.annotations.keys().any(|key| key.starts_with("failed-open."))
+    }
+
+    fn is_update_by_controller(&self, namespace: &str, name: &str) -> bool {
+        self.verb == "update"
+            && self.user.username == ENDPOINT_SLICE_CONTROLLER
+            && self.object_ref.namespace == namespace
+            && self.object_ref.name == name
+            && self.response_status.code < 300
+    }
+}
+
+impl std::fmt::Display for Write {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { verb, user, object_ref, response_status, .. } = self;
+        let (namespace, name) = (&object_ref.namespace, &object_ref.name);
+        let (code, message) = (response_status.code, &response_status.message);
+        write!(f, "{verb} of {namespace}/{name} by {}: {code} {message}", user.username)
+    }
+}
+
+/// The log, read as far as it was written.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    read: Mutex<(u64, Vec<Write>)>,
+}
+
+impl AuditLog {
+    /// Of a control plane.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, read: Mutex::default() }
+    }
+
+    /// How often the EndpointSlice controller updated a slice, whether or not that changed anything.
+    #[must_use]
+    pub fn updates_by_controller(&self, namespace: &str, slice: &str) -> usize {
+        self.look(|writes| writes.iter().filter(|write| write.is_update_by_controller(namespace, slice)).count())
+    }
+
+    /// What should never be: writes that were refused and writes that went past the webhook.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.look(|writes| {
+            let refused = writes.iter().filter(|write| write.is_refused()).map(ToString::to_string);
+            let past = writes.iter().filter(|w| w.failed_open()).map(|write| format!("{write} (past the webhook)"));
+            refused.chain(past).collect()
+        })
+    }
+
+    /// How many writes there were.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.look(Vec::len)
+    }
+
+    fn look<T>(&self, at: impl FnOnce(&Vec<Write>) -> T) -> T {
+        let mut read = self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (place, writes) = &mut *read;
+        let mut file = File::open(&self.path).expect("the audit log is there");
+        file.seek(SeekFrom::Start(*place)).expect("the audit log only grows");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("the audit log is text");
+        // The last line may still be on its way.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        writes.extend(text[..whole].lines().filter_map(slice_write));
+        *place += whole as u64;
+        at(writes)
+    }
+}
+
+fn slice_write(line: &str) -> Option<Write> {
+    if !line.contains(r#""resource":"endpointslices""#) {
+        return None;
+    }
+    let write: Write = serde_json::from_str(line).ok()?;
+    let is_write = ["create", "update", "patch", "delete"].contains(&write.verb.as_str());
+    (is_write && write.object_ref.resource == "endpointslices").then_some(write)
+}

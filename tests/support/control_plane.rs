@@ -1,0 +1,97 @@
+//! The program of `tests/controlplane`, for as long as a test runs.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+/// Where everything is: the line that the program prints when it is ready.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ready {
+    /// The kubeconfig of an administrator.
+    pub kubeconfig: PathBuf,
+    /// The API server's audit log.
+    pub audit_log: PathBuf,
+}
+
+/// A running control plane. It ends with its standard input, and so with this process however that ends.
+#[derive(Debug)]
+pub struct ControlPlane {
+    child: Child,
+    /// Where everything is.
+    pub ready: Ready,
+}
+
+impl ControlPlane {
+    const READY_WITHIN: Duration = Duration::from_mins(3);
+    const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+    /// Starts it and waits until it is ready.
+    ///
+    /// # Panics
+    /// When there is no program to start or it is not ready in time.
+    #[must_use]
+    pub fn start() -> Self {
+        let program = program();
+        let mut child = Command::new(&program)
+            .arg("up")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let Some(line) = first_line(stdout, Self::READY_WITHIN) else {
+            let _ = child.kill();
+            panic!("{} did not say that it is ready; standard error tells why", program.display());
+        };
+        let ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        Self { child, ready }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let asked = Instant::now();
+        while asked.elapsed() < Self::GONE_WITHIN {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn first_line(stdout: ChildStdout, limit: Duration) -> Option<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        if BufReader::new(stdout).read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            let _ = sender.send(line);
+        }
+    });
+    receiver.recv_timeout(limit).ok()
+}
+
+/// The program named by `ZONEWISE_CONTROLPLANE`, or else the newest that `make controlplane` left.
+fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("ZONEWISE_CONTROLPLANE") {
+        return path.into();
+    }
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/controlplane");
+    let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
+    let programs = versions.map(|version| version.path().join("controlplane")).filter(|path| path.is_file());
+    programs.max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok()).unwrap_or_else(|| {
+        panic!(
+            "These tests need the test control plane: run `make controlplane`, or set ZONEWISE_CONTROLPLANE to its \
+             program (looked for {}/*/controlplane).",
+            kept.display()
+        )
+    })
+}

@@ -1,0 +1,195 @@
+//! A zonewise process, as it would run in a pod.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::wait::{eventually, within};
+use super::{http, metrics};
+
+/// Certificates as `zonewise certs generate` makes them.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    dir: PathBuf,
+}
+
+impl Certificates {
+    /// Makes a pair for loopback in `dir`.
+    #[must_use]
+    pub fn generate(dir: &Path) -> Self {
+        let made = zonewise()
+            .args(["certs", "generate", "--dns", "localhost", "--dns", "127.0.0.1", "--dir"])
+            .arg(dir)
+            .output()
+            .expect("zonewise runs");
+        assert!(made.status.success(), "certs generate: {}", String::from_utf8_lossy(&made.stderr));
+        Self { dir: dir.to_owned() }
+    }
+
+    /// The CA certificate, PEM.
+    #[must_use]
+    pub fn ca(&self) -> Vec<u8> {
+        std::fs::read(self.dir.join("ca.crt")).expect("certs generate wrote ca.crt")
+    }
+}
+
+/// A line of the log that tells of a changed decision.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LoggedDecision {
+    /// `namespace/name` of the Service.
+    pub service: String,
+    /// `IPv4` or `IPv6`.
+    pub address_type: String,
+    /// The word of the decision.
+    pub decision: String,
+    /// The word of the reason, empty for hints.
+    pub reason: String,
+    /// The sentence for people.
+    pub message: String,
+}
+
+/// One replica, which keeps its ports and its log when it is started again.
+#[derive(Debug)]
+pub struct Replica {
+    /// Serves `/mutate`.
+    pub webhook_port: u16,
+    /// Serves `/metrics` and `/readyz`.
+    pub metrics_port: u16,
+    log: PathBuf,
+    arguments: Vec<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl Replica {
+    const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+    /// Describes a replica whose log will be in `dir`; nothing runs yet.
+    #[must_use]
+    pub fn new(name: &str, dir: &Path, kubeconfig: &Path, certificates: &Certificates) -> Self {
+        let (webhook_port, metrics_port) = (http::free_port(), http::free_port());
+        let file = |name: &str| certificates.dir.join(name).display().to_string();
+        let arguments = [
+            ("--kubeconfig", kubeconfig.display().to_string()),
+            ("--tls-cert-file", file("tls.crt")),
+            ("--tls-private-key-file", file("tls.key")),
+            ("--webhook-bind-address", format!("127.0.0.1:{webhook_port}")),
+            ("--metrics-bind-address", format!("127.0.0.1:{metrics_port}")),
+            ("--log-format", "json".to_owned()),
+            ("--mode", "Active".to_owned()),
+            ("--shutdown-delay-duration", "2s".to_owned()),
+            // Scenes make nodes and count on them at once.
+            ("--node-grace", "0s".to_owned()),
+        ];
+        Self {
+            webhook_port,
+            metrics_port,
+            log: dir.join(format!("{name}.log")),
+            arguments: arguments.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect(),
+            child: Mutex::new(None),
+        }
+    }
+
+    /// Starts it and waits until it is ready.
+    pub async fn start(&self) {
+        let log = OpenOptions::new().create(true).append(true).open(&self.log).expect("the log can be written");
+        let child = spawn(&self.arguments, log);
+        *self.child() = Some(child);
+        eventually("zonewise is ready", async || {
+            if let Some(Ok(Some(status))) = self.child().as_mut().map(Child::try_wait) {
+                panic!("zonewise ended with {status}; the end of its log:\n{}", self.end_of_log());
+            }
+            if self.is_ready() { Ok(()) } else { Err("/readyz does not say 200".into()) }
+        })
+        .await;
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn stop(&self) -> ExitStatus {
+        let mut child = self.child().take().expect("it runs");
+        let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(told.is_ok_and(|status| status.success()), "kill -TERM failed");
+        let status = within(Self::ENDS_WITHIN, "zonewise ends after SIGTERM", async || {
+            child.try_wait().map_err(|error| error.to_string())?.ok_or_else(|| "it runs on".to_owned())
+        });
+        status.await
+    }
+
+    /// Whether it runs and says that it is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        is_ready(self.metrics_port)
+    }
+
+    /// Its metrics, Prometheus text.
+    pub fn metrics(&self) -> Result<String, String> {
+        match http::get(self.metrics_port, "/metrics")? {
+            (200, text) => Ok(text),
+            (status, text) => Err(format!("/metrics says {status}: {text}")),
+        }
+    }
+
+    /// How many reviews it answered with these labels.
+    #[must_use]
+    pub fn admissions(&self, labels: &[(&str, &str)]) -> f64 {
+        let text = self.metrics().unwrap_or_else(|error| panic!("{error}"));
+        metrics::sum(&text, "zonewise_admission_requests_total", labels)
+    }
+
+    /// The changed decisions in its log from the line `mark` on.
+    #[must_use]
+    pub fn logged_decisions(&self, mark: usize) -> Vec<LoggedDecision> {
+        let lines = self.log_lines();
+        lines.iter().skip(mark).filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// How many lines its log has.
+    #[must_use]
+    pub fn log_mark(&self) -> usize {
+        self.log_lines().len()
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn end_of_log(&self) -> String {
+        const LINES: usize = 30;
+        let lines = self.log_lines();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    fn log_lines(&self) -> Vec<String> {
+        std::fs::read_to_string(&self.log).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child().take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Whether `/readyz` on a metrics port says 200.
+#[must_use]
+pub fn is_ready(metrics_port: u16) -> bool {
+    http::get(metrics_port, "/readyz").is_ok_and(|(status, _)| status == 200)
+}
+
+fn zonewise() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_zonewise"))
+}
+
+fn spawn(arguments: &[String], log: File) -> Child {
+    let mut command = zonewise();
+    command.arg("serve").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().expect("zonewise starts")
+}
