@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::cluster::store::{Cluster, Resource};
@@ -22,8 +22,14 @@ use crate::telemetry::VERSION;
 
 /// The paths of the plain server.
 pub fn routes(app: App, registry: Arc<Registry>) -> Router {
-    let metrics = Router::new().route("/metrics", get(serve_metrics)).with_state(registry);
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(app).merge(metrics)
+    let metrics = Router::new()
+        .route("/metrics", get(serve_metrics))
+        .with_state(registry);
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .with_state(app)
+        .merge(metrics)
 }
 
 async fn serve_metrics(State(registry): State<Arc<Registry>>) -> Response {
@@ -31,7 +37,11 @@ async fn serve_metrics(State(registry): State<Arc<Registry>>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &registry) {
         Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(error) => (axum::http::StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(error) => (
+            axum::http::StatusCode::INTERNAL_SERVER_ERROR,
+            format!("{error}\n"),
+        )
+            .into_response(),
     }
 }
 
@@ -71,7 +81,8 @@ fn counters(
 ) -> Encoded {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (resource, number) in values {
-        ConstCounter::new(number).encode(family.encode_family(&[("resource", resource.word())])?)?;
+        ConstCounter::new(number)
+            .encode(family.encode_family(&[("resource", resource.word())])?)?;
     }
     Ok(())
 }
@@ -86,10 +97,23 @@ impl Collector for ClusterCollector {
         let encoder = &mut encoder;
         let measured = self.cluster.capacity();
         let capacity = &measured.capacity;
-        let ratios = capacity.zones.iter().enumerate().map(|(i, zone)| (&*zone.name, capacity.share(i)));
-        gauges(encoder, ("zonewise_zone_capacity_ratio", "Share of CPU of each zone"), "zone", ratios)?;
+        let ratios = capacity
+            .zones
+            .iter()
+            .enumerate()
+            .map(|(i, zone)| (&*zone.name, capacity.share(i)));
+        gauges(
+            encoder,
+            ("zonewise_zone_capacity_ratio", "Share of CPU of each zone"),
+            "zone",
+            ratios,
+        )?;
         let ignored = Ignored::ALL.map(|because| {
-            let count = capacity.ignored.iter().filter(|(_, b)| *b == because).count() as u64;
+            let count = capacity
+                .ignored
+                .iter()
+                .filter(|(_, b)| *b == because)
+                .count() as u64;
             (because.word(), number(count))
         });
         let states = [
@@ -97,22 +121,52 @@ impl Collector for ClusterCollector {
             ("Insufficient", number(capacity.insufficient.len() as u64)),
         ];
         let states = states.into_iter().chain(ignored);
-        gauges(encoder, ("zonewise_nodes", "Nodes by what they count for"), "state", states)?;
+        gauges(
+            encoder,
+            ("zonewise_nodes", "Nodes by what they count for"),
+            "state",
+            states,
+        )?;
         let frozen = if measured.frozen { 1.0 } else { 0.0 };
-        let metric = encoder.encode_descriptor("zonewise_frozen", "Capacity is held as it was", None, MetricType::Gauge)?;
+        let metric = encoder.encode_descriptor(
+            "zonewise_frozen",
+            "Capacity is held as it was",
+            None,
+            MetricType::Gauge,
+        )?;
         ConstGauge::new(frozen).encode(metric)?;
-        let synced = Resource::ALL.map(|r| (r.word(), if self.cluster.has_synced(r) { 1.0 } else { 0.0 }));
-        gauges(encoder, ("zonewise_cache_synced", "The first list has been taken in"), "resource", synced)?;
+        let synced =
+            Resource::ALL.map(|r| (r.word(), if self.cluster.has_synced(r) { 1.0 } else { 0.0 }));
+        gauges(
+            encoder,
+            ("zonewise_cache_synced", "The first list has been taken in"),
+            "resource",
+            synced,
+        )?;
         let last = Resource::ALL.map(|r| (r.word(), number(self.watch.last_event(r))));
         let name = "zonewise_watch_last_event_timestamp_seconds";
-        gauges(encoder, (name, "When something was last heard of a resource"), "resource", last)?;
+        gauges(
+            encoder,
+            (name, "When something was last heard of a resource"),
+            "resource",
+            last,
+        )?;
         let errors = Resource::ALL.map(|r| (r, self.watch.errors(r)));
-        counters(encoder, ("zonewise_watch_errors", "Failed lists and watches"), errors)?;
+        counters(
+            encoder,
+            ("zonewise_watch_errors", "Failed lists and watches"),
+            errors,
+        )?;
         let unreadable = Resource::ALL.map(|r| (r, self.cluster.unreadable_objects(r)));
         let help = "Objects with a field of an unexpected type";
         counters(encoder, ("zonewise_unreadable_objects", help), unreadable)?;
         let build = [(VERSION, 1.0)];
-        gauges(encoder, ("zonewise_build_info", "The version that runs"), "version", build)
+        gauges(
+            encoder,
+            ("zonewise_build_info", "The version that runs"),
+            "version",
+            build,
+        )
     }
 }
 
@@ -125,16 +179,41 @@ impl Collector for ProcessCollector {
         let process = metrics_process::collector::collect();
         if let Some(seconds) = process.cpu_seconds_total {
             let help = "CPU time used";
-            let metric = encoder.encode_descriptor("process_cpu_seconds", help, None, MetricType::Counter)?;
+            let metric = encoder.encode_descriptor(
+                "process_cpu_seconds",
+                help,
+                None,
+                MetricType::Counter,
+            )?;
             ConstCounter::new(seconds).encode(metric)?;
         }
         let gauges = [
-            ("process_open_fds", "Open file descriptors", process.open_fds.map(number)),
-            ("process_max_fds", "Most open file descriptors", process.max_fds.map(number)),
-            ("process_virtual_memory_bytes", "Virtual memory", process.virtual_memory_bytes.map(number)),
-            ("process_resident_memory_bytes", "Resident memory", process.resident_memory_bytes.map(number)),
+            (
+                "process_open_fds",
+                "Open file descriptors",
+                process.open_fds.map(number),
+            ),
+            (
+                "process_max_fds",
+                "Most open file descriptors",
+                process.max_fds.map(number),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Virtual memory",
+                process.virtual_memory_bytes.map(number),
+            ),
+            (
+                "process_resident_memory_bytes",
+                "Resident memory",
+                process.resident_memory_bytes.map(number),
+            ),
             ("process_threads", "Threads", process.threads.map(number)),
-            ("process_start_time_seconds", "Start, in seconds since 1970", process.start_time_seconds.map(number)),
+            (
+                "process_start_time_seconds",
+                "Start, in seconds since 1970",
+                process.start_time_seconds.map(number),
+            ),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -43,7 +43,11 @@ pub fn generate(names: &[String], lifetime: Duration) -> Result<Bundle, rcgen::E
     (server.not_before, server.not_after) = (not_before, not_after);
     let key = KeyPair::generate()?;
     let certificate = server.signed_by(&key, &ca)?;
-    Ok(Bundle { ca: ca.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(Bundle {
+        ca: ca.pem(),
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
 }
 
 fn common_name(name: &str) -> DistinguishedName {
@@ -58,7 +62,9 @@ pub fn is_server_name(name: &str) -> bool {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };

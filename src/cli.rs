@@ -19,7 +19,12 @@ use clap::{Parser, Subcommand};
 ///
 /// Try `zonewise demo`: it needs no cluster.
 #[derive(Debug, Parser)]
-#[command(name = "zonewise", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "zonewise",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,7 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Demo(demo::Args),
     Explain(explain::Args),
     #[command(subcommand)]
@@ -47,10 +52,12 @@ enum Failure {
 }
 
 impl Failure {
+    #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     fn usage(problem: impl ToString) -> Self {
         Self::Usage(problem.to_string())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     fn failed(problem: impl ToString) -> Self {
         Self::Failed(problem.to_string())
     }
@@ -63,7 +70,7 @@ pub fn main() -> ExitCode {
     // The first provider that is installed counts for kube's connections too.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let result = match cli.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Certs(command) => certs::run(&command),
@@ -72,7 +79,11 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            anstream::eprintln!("{}error:{} {failure}", render::RED.render(), render::RED.render_reset());
+            anstream::eprintln!(
+                "{}error:{} {failure}",
+                render::RED.render(),
+                render::RED.render_reset()
+            );
             match failure {
                 Failure::Usage(_) => ExitCode::from(2),
                 Failure::Failed(_) => ExitCode::FAILURE,
@@ -96,10 +107,17 @@ mod tests {
         use clap::CommandFactory as _;
         let cli = Cli::command();
         let serve = cli.find_subcommand("serve").unwrap();
-        for argument in serve.get_arguments().filter(|a| a.get_id() != "help" && !a.is_hide_set()) {
+        for argument in serve
+            .get_arguments()
+            .filter(|a| a.get_id() != "help" && !a.is_hide_set())
+        {
             let long = argument.get_long().unwrap();
             let expected = format!("ZONEWISE_{}", long.replace('-', "_").to_uppercase());
-            assert_eq!(argument.get_env().and_then(|e| e.to_str()), Some(&*expected), "--{long}");
+            assert_eq!(
+                argument.get_env().and_then(|e| e.to_str()),
+                Some(&*expected),
+                "--{long}"
+            );
         }
     }
 }

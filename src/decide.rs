@@ -102,9 +102,18 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub fn with_slices(&self, slices: Vec<Arc<SliceRecord>>) -> Self {
         let service = self.service.as_ref().map(|state| {
-            Arc::new(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+            Arc::new(ServiceState {
+                service: state.service.clone(),
+                slices,
+                last_logged: state.last_logged.clone(),
+            })
         });
-        Self { cluster: self.cluster, capacity: self.capacity.clone(), service, synced: self.synced }
+        Self {
+            cluster: self.cluster,
+            capacity: self.capacity.clone(),
+            service,
+            synced: self.synced,
+        }
     }
 
     /// The Service, where it or a slice of it is known.
@@ -122,7 +131,9 @@ impl<'a> Snapshot<'a> {
     /// Where an endpoint stands.
     #[must_use]
     pub fn stand(&self, member: &Member<'_>) -> Stand {
-        endpoint_set::stand(member, &self.capacity, |node| self.cluster.zone_of_node(node))
+        endpoint_set::stand(member, &self.capacity, |node| {
+            self.cluster.zone_of_node(node)
+        })
     }
 }
 
@@ -134,33 +145,60 @@ struct Refusal {
 
 impl Refusal {
     fn strip(reason: Reason) -> Self {
-        Self { verdict: Verdict::Strip, reason }
+        Self {
+            verdict: Verdict::Strip,
+            reason,
+        }
     }
 
     fn kept(reason: Reason) -> Self {
-        Self { verdict: Verdict::Kept, reason }
+        Self {
+            verdict: Verdict::Kept,
+            reason,
+        }
     }
 
     fn untouched(reason: Reason) -> Self {
-        Self { verdict: Verdict::Untouched, reason }
+        Self {
+            verdict: Verdict::Untouched,
+            reason,
+        }
     }
 }
 
 /// Decides on `slice`, which belongs to the Service `service` (`namespace/name`) where it names one.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>, service: Option<&str>, slice: &SliceRecord, settings: &Settings) -> Decision {
+pub fn decide(
+    snapshot: &Snapshot<'_>,
+    service: Option<&str>,
+    slice: &SliceRecord,
+    settings: &Settings,
+) -> Decision {
     let mut opt_in = None;
     let outcome = may_hint(snapshot, service, slice, settings).and_then(|asked| {
         opt_in = Some(asked);
-        let state = snapshot.service.as_ref().expect("a Service that opted in is known");
+        let state = snapshot
+            .service
+            .as_ref()
+            .expect("a Service that opted in is known");
         plan_slice(snapshot, state, slice, settings.threshold)
     });
     let capacity = snapshot.capacity.clone();
     match outcome {
-        Ok(hints) => Decision { verdict: Verdict::Hints, reason: None, opt_in, hints, capacity },
-        Err(Refusal { verdict, reason }) => {
-            Decision { verdict, reason: Some(reason), opt_in, hints: Vec::new(), capacity }
-        }
+        Ok(hints) => Decision {
+            verdict: Verdict::Hints,
+            reason: None,
+            opt_in,
+            hints,
+            capacity,
+        },
+        Err(Refusal { verdict, reason }) => Decision {
+            verdict,
+            reason: Some(reason),
+            opt_in,
+            hints: Vec::new(),
+            capacity,
+        },
     }
 }
 
@@ -184,14 +222,23 @@ fn may_hint(
     if !snapshot.synced {
         return Err(Refusal::kept(Reason::NotSynced));
     }
-    let record = snapshot.service.as_ref().and_then(|state| state.service.as_ref());
+    let record = snapshot
+        .service
+        .as_ref()
+        .and_then(|state| state.service.as_ref());
     let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
     if let Some(field) = record.odd_field {
-        return Err(Refusal::kept(Reason::UnreadableObject { kind: "Service", name: name.into(), field }));
+        return Err(Refusal::kept(Reason::UnreadableObject {
+            kind: "Service",
+            name: name.into(),
+            field,
+        }));
     }
     match record.hints_unused {
         Some(HintsUnused::Headless) => return Err(Refusal::untouched(Reason::Headless)),
-        Some(HintsUnused::OtherServiceProxy) => return Err(Refusal::untouched(Reason::OtherServiceProxy)),
+        Some(HintsUnused::OtherServiceProxy) => {
+            return Err(Refusal::untouched(Reason::OtherServiceProxy));
+        }
         Some(HintsUnused::InternalTrafficPolicyLocal) => {
             return Err(Refusal::untouched(Reason::InternalTrafficPolicyLocal));
         }
@@ -199,8 +246,12 @@ fn may_hint(
     }
     match opt_in::read(record) {
         OptIn::Heuristic(source, heuristic) => Ok((source, heuristic)),
-        OptIn::Disabled { kubernetes_hints: true } => Err(Refusal::untouched(Reason::OptedOut)),
-        OptIn::Disabled { kubernetes_hints: false } => Err(Refusal::strip(Reason::OptedOut)),
+        OptIn::Disabled {
+            kubernetes_hints: true,
+        } => Err(Refusal::untouched(Reason::OptedOut)),
+        OptIn::Disabled {
+            kubernetes_hints: false,
+        } => Err(Refusal::strip(Reason::OptedOut)),
         OptIn::Other(value) => Err(Refusal::untouched(Reason::OtherHeuristic { value })),
         OptIn::SameNode => Err(Refusal::untouched(Reason::PreferSameNode)),
         OptIn::Nothing => Err(Refusal::untouched(Reason::NotOptedIn)),
@@ -215,18 +266,29 @@ fn plan_slice(
     threshold: Threshold,
 ) -> Result<Vec<Option<u16>>, Refusal> {
     let siblings = state.slices.iter().map(|sibling| &**sibling);
-    let siblings = siblings.filter(|s| s.name != slice.name && s.address_type == slice.address_type);
+    let siblings =
+        siblings.filter(|s| s.name != slice.name && s.address_type == slice.address_type);
     let slices: Vec<&SliceRecord> = std::iter::once(slice).chain(siblings).collect();
     let understood = |slice: &&&SliceRecord| slice.odd_field.is_some();
     if let Some(odd) = slices.iter().find(understood) {
         let (name, field) = (odd.name.clone(), odd.odd_field.unwrap_or_default());
-        return Err(Refusal::kept(Reason::UnreadableObject { kind: "EndpointSlice", name, field }));
+        return Err(Refusal::kept(Reason::UnreadableObject {
+            kind: "EndpointSlice",
+            name,
+            field,
+        }));
     }
     if let Some(reason) = snapshot.capacity.capacity.obstacle() {
         return Err(Refusal::strip(reason));
     }
     let set = EndpointSet::gather(&slices, |_| true);
-    let problem = Problem { snapshot, slices: &slices, set: &set, weights: &snapshot.capacity.weights, threshold };
+    let problem = Problem {
+        snapshot,
+        slices: &slices,
+        set: &set,
+        weights: &snapshot.capacity.weights,
+        threshold,
+    };
     let hints = problem.solve().map_err(Refusal::strip)?;
     Ok(set.project(slice, &hints))
 }
@@ -248,17 +310,22 @@ impl Problem<'_> {
     /// where even that fails, the plan for the whole stands, and the siblings come to it when they are written.
     fn solve(&self) -> Result<Vec<u16>, Reason> {
         let origins = self.origins()?;
-        let whole = plan::auto(self.weights, self.threshold, &origins).map_err(Reason::Shortfall)?;
+        let whole =
+            plan::auto(self.weights, self.threshold, &origins).map_err(Reason::Shortfall)?;
         if let Some(reason) = self.port_below_minimum(&whole) {
             return Err(reason);
         }
-        let Some(stored) = self.stored_hints_of_siblings() else { return Ok(whole) };
+        let Some(stored) = self.stored_hints_of_siblings() else {
+            return Ok(whole);
+        };
         let ours = |hints: &[u16]| beside_stored(hints, &stored);
         if self.meets_guarantee(&ours(&whole)) {
             return Ok(whole);
         }
         let around = self.plan_around(&origins, &stored);
-        Ok(around.filter(|hints| self.meets_guarantee(&ours(hints))).unwrap_or(whole))
+        Ok(around
+            .filter(|hints| self.meets_guarantee(&ours(hints)))
+            .unwrap_or(whole))
     }
 
     fn origins(&self) -> Result<Vec<Origin>, Reason> {
@@ -273,9 +340,10 @@ impl Problem<'_> {
         }
         match lost.first() {
             None => Ok(origins),
-            Some(first) => {
-                Err(Reason::NoZoneSpecified { address: first.to_string().into(), more: lost.len() - 1 })
-            }
+            Some(first) => Err(Reason::NoZoneSpecified {
+                address: first.to_string().into(),
+                more: lost.len() - 1,
+            }),
         }
     }
 
@@ -286,10 +354,17 @@ impl Problem<'_> {
             if member.in_request {
                 return Some(None);
             }
-            let [zone] = member.record.hints.zones() else { return None };
+            let [zone] = member.record.hints.zones() else {
+                return None;
+            };
             self.snapshot.capacity.zone_number(*zone).map(Some)
         };
-        let hints: Vec<Option<u16>> = self.set.members().iter().map(stored).collect::<Option<_>>()?;
+        let hints: Vec<Option<u16>> = self
+            .set
+            .members()
+            .iter()
+            .map(stored)
+            .collect::<Option<_>>()?;
         hints.iter().any(Option::is_some).then_some(hints)
     }
 
@@ -298,10 +373,17 @@ impl Problem<'_> {
         let endpoints = u32::try_from(origins.len()).ok()?;
         let needs = Needs::new(self.weights, endpoints, self.threshold).ok()?;
         let fixed = plan::count(stored.iter().flatten().copied(), self.weights.len());
-        let free: Vec<Origin> =
-            origins.iter().zip(stored).filter(|(_, stored)| stored.is_none()).map(|(origin, _)| *origin).collect();
+        let free: Vec<Origin> = origins
+            .iter()
+            .zip(stored)
+            .filter(|(_, stored)| stored.is_none())
+            .map(|(origin, _)| *origin)
+            .collect();
         let mut planned = plan::around(&needs, &free, &fixed)?.into_iter();
-        stored.iter().map(|stored| stored.or_else(|| planned.next())).collect()
+        stored
+            .iter()
+            .map(|stored| stored.or_else(|| planned.next()))
+            .collect()
     }
 
     /// The guarantee, for all endpoints and for those behind each port by itself.
@@ -316,16 +398,35 @@ impl Problem<'_> {
 
     /// The first port whose endpoints, which are fewer than the Service's, are short in a zone.
     fn port_below_minimum(&self, hints: &[u16]) -> Option<Reason> {
-        endpoint_set::uneven_ports(self.slices).into_iter().find_map(|port| {
-            let behind = EndpointSet::gather(self.slices, |slice| slice.ports.contains(port));
-            let hints: Vec<u16> = behind.members().iter().filter_map(|m| self.set.hint_of(m, hints)).collect();
-            let BelowMinimum { zone, hinted, minimum } = self.below_minimum(&hints)?;
-            let zone = self.snapshot.capacity.capacity.zones[zone].name.clone();
-            Some(Reason::PortBelowMinimum { port: port.name.clone(), zone, hinted, minimum })
-        })
+        endpoint_set::uneven_ports(self.slices)
+            .into_iter()
+            .find_map(|port| {
+                let behind = EndpointSet::gather(self.slices, |slice| slice.ports.contains(port));
+                let hints: Vec<u16> = behind
+                    .members()
+                    .iter()
+                    .filter_map(|m| self.set.hint_of(m, hints))
+                    .collect();
+                let BelowMinimum {
+                    zone,
+                    hinted,
+                    minimum,
+                } = self.below_minimum(&hints)?;
+                let zone = self.snapshot.capacity.capacity.zones[zone].name.clone();
+                Some(Reason::PortBelowMinimum {
+                    port: port.name.clone(),
+                    zone,
+                    hinted,
+                    minimum,
+                })
+            })
     }
 }
 
 fn beside_stored(hints: &[u16], stored: &[Option<u16>]) -> Vec<u16> {
-    hints.iter().zip(stored).map(|(&planned, stored)| stored.unwrap_or(planned)).collect()
+    hints
+        .iter()
+        .zip(stored)
+        .map(|(&planned, stored)| stored.unwrap_or(planned))
+        .collect()
 }

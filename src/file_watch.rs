@@ -31,14 +31,27 @@ impl FileWatch {
         };
         let mut watcher = notify::recommended_watcher(wake).ok();
         for path in paths {
-            let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            let watched = watcher.as_mut().map(|watcher| watcher.watch(folder, RecursiveMode::NonRecursive));
-            if !matches!(watched, Some(Ok(()))) {
+            let folder = if path.is_dir() {
+                path
+            } else {
+                path.parent().unwrap_or(path)
+            };
+            let folder = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            };
+            let watching = watcher
+                .as_mut()
+                .is_some_and(|w| w.watch(folder, RecursiveMode::NonRecursive).is_ok());
+            if !watching {
                 tracing::warn!(folder = %folder.display(), "can't be watched; looked at every 5 s instead");
             }
         }
-        Self { notices, _watcher: watcher }
+        Self {
+            notices,
+            _watcher: watcher,
+        }
     }
 
     /// Waits until something may have changed.

@@ -188,7 +188,9 @@ pub struct Filter {
 impl Filter {
     fn takes(&self, service: &str) -> bool {
         let (namespace, name) = split(service);
-        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+        self.namespace
+            .as_deref()
+            .is_none_or(|wanted| wanted == namespace)
             && self.name.as_deref().is_none_or(|wanted| wanted == name)
     }
 }
@@ -203,7 +205,9 @@ impl Report {
     pub fn new(cluster: &Cluster, settings: &Settings, slices: &[Value], filter: &Filter) -> Self {
         let capacity = cluster.capacity();
         let services = group(cluster, slices);
-        let services = services.into_iter().filter(|((service, _), _)| filter.takes(service));
+        let services = services
+            .into_iter()
+            .filter(|((service, _), _)| filter.takes(service));
         Self {
             schema_version: 1,
             capacity: CapacityReport::new(&capacity),
@@ -217,12 +221,20 @@ impl Report {
 }
 
 /// Slices by Service and address type, in order; a Service without slices has an empty entry.
-fn group<'a>(cluster: &Cluster, slices: &'a [Value]) -> BTreeMap<(String, AddressType), Vec<&'a Value>> {
+fn group<'a>(
+    cluster: &Cluster,
+    slices: &'a [Value],
+) -> BTreeMap<(String, AddressType), Vec<&'a Value>> {
     let mut groups: BTreeMap<(String, AddressType), Vec<&Value>> = BTreeMap::new();
     for value in slices {
-        let Some(wire) = typed_slice(value) else { continue };
+        let Some(wire) = typed_slice(value) else {
+            continue;
+        };
         let service = slice::service_of(&wire).unwrap_or_default();
-        groups.entry((service, SliceRecord::read(&wire).address_type)).or_default().push(value);
+        groups
+            .entry((service, SliceRecord::read(&wire).address_type))
+            .or_default()
+            .push(value);
     }
     for service in cluster.service_names() {
         let known = groups.keys().any(|(name, _)| **name == *service);
@@ -245,8 +257,10 @@ impl CapacityReport {
         };
         Self {
             usable: obstacle.is_none(),
-            reason: obstacle.as_ref().map(|reason| reason.word()),
-            message: obstacle.as_ref().map(|reason| reason.message()),
+            reason: obstacle.as_ref().map(super::planner::reason::Reason::word),
+            message: obstacle
+                .as_ref()
+                .map(super::planner::reason::Reason::message),
             frozen: measured.frozen,
             zones: capacity.zones.iter().enumerate().map(zone).collect(),
             insufficient_nodes: capacity
@@ -254,13 +268,20 @@ impl CapacityReport {
                 .iter()
                 .map(|node| InsufficientNodeReport {
                     name: node.name.clone(),
-                    missing: node.missing.iter().map(|missing| missing.word()).collect(),
+                    missing: node
+                        .missing
+                        .iter()
+                        .map(super::planner::capacity::Missing::word)
+                        .collect(),
                 })
                 .collect(),
             ignored_nodes: capacity
                 .ignored
                 .iter()
-                .map(|(name, because)| IgnoredNodeReport { name: name.clone(), because: because.word() })
+                .map(|(name, because)| IgnoredNodeReport {
+                    name: name.clone(),
+                    because: because.word(),
+                })
                 .collect(),
         }
     }
@@ -278,12 +299,18 @@ impl ServiceReport {
         let key = (!service.is_empty()).then_some(service);
         slices.sort_by_key(|slice| name_of(slice).to_owned());
         let snapshot = Snapshot::take(cluster, key);
-        let mut records: Vec<Arc<SliceRecord>> = slices.iter().filter_map(|slice| record(slice)).collect();
+        let mut records: Vec<Arc<SliceRecord>> =
+            slices.iter().filter_map(|slice| record(slice)).collect();
         let mut decisions: Vec<Decision> = Vec::new();
         let mut stored = Vec::new();
         let mut reports = Vec::new();
         for (i, slice) in slices.iter().enumerate() {
-            let decision = decide(&snapshot.with_slices(records.clone()), key, &records[i], settings);
+            let decision = decide(
+                &snapshot.with_slices(records.clone()),
+                key,
+                &records[i],
+                settings,
+            );
             let (next, patch) = carry_out(&decision, slice);
             records[i] = record(&next).unwrap_or_else(|| records[i].clone());
             reports.push(SliceReport::new(&next, patch));
@@ -293,7 +320,10 @@ impl ServiceReport {
         if decisions.is_empty() {
             decisions.push(decide(&snapshot, key, &empty_slice(address_type), settings));
         }
-        let deciding = decisions.iter().find(|d| d.verdict != Verdict::Hints).unwrap_or(&decisions[0]);
+        let deciding = decisions
+            .iter()
+            .find(|d| d.verdict != Verdict::Hints)
+            .unwrap_or(&decisions[0]);
         let (namespace, name) = split(service);
         let set = Outcome::of(&snapshot, &records, settings.threshold);
         Self {
@@ -304,10 +334,19 @@ impl ServiceReport {
             heuristic: deciding.opt_in.map(|(_, heuristic)| heuristic.word()),
             threshold: settings.threshold.as_fraction(),
             decision: deciding.verdict.word(),
-            reason: deciding.reason.as_ref().map(|reason| reason.word()),
-            message: deciding.reason.as_ref().map_or_else(|| set.message(), |reason| reason.message()),
+            reason: deciding
+                .reason
+                .as_ref()
+                .map(super::planner::reason::Reason::word),
+            message: deciding
+                .reason
+                .as_ref()
+                .map_or_else(|| set.message(), super::planner::reason::Reason::message),
             ready_endpoints: set.endpoints.len(),
-            worst_overload: set.traffic.worst_overload.filter(|_| !set.capacity.weights.is_empty()),
+            worst_overload: set
+                .traffic
+                .worst_overload
+                .filter(|_| !set.capacity.weights.is_empty()),
             in_zone_share: (!set.capacity.weights.is_empty() && !set.endpoints.is_empty())
                 .then_some(set.traffic.in_zone_share),
             least_threshold: set.least_threshold(),
@@ -319,7 +358,10 @@ impl ServiceReport {
 }
 
 fn name_of(slice: &Value) -> &str {
-    slice.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    slice
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn record(slice: &Value) -> Option<Arc<SliceRecord>> {
@@ -327,15 +369,22 @@ fn record(slice: &Value) -> Option<Arc<SliceRecord>> {
 }
 
 fn empty_slice(address_type: AddressType) -> SliceRecord {
-    SliceRecord { name: "".into(), address_type, ports: Box::default(), endpoints: Box::default(), odd_field: None }
+    SliceRecord {
+        name: "".into(),
+        address_type,
+        ports: Box::default(),
+        endpoints: Box::default(),
+        odd_field: None,
+    }
 }
 
 /// The slice as the API server would store it, and the patch that makes it so.
 fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
     let typed = typed_slice(slice);
     let patch = typed.and_then(|typed| patch_for(decision, &typed, Some(&typed)));
-    let patch: json_patch::Patch =
-        patch.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let patch: json_patch::Patch = patch
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
     let mut next = slice.clone();
     if let Err(error) = json_patch::patch(&mut next, &patch) {
         tracing::error!(slice = name_of(slice), %error, "the patch does not fit the slice it was made for");
@@ -346,8 +395,16 @@ fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
 impl SliceReport {
     fn new(slice: &Value, patch: Value) -> Self {
         let typed = typed_slice(slice).unwrap_or_default();
-        let endpoints = typed.endpoints.items().iter().filter_map(|endpoint| endpoint.get());
-        Self { name: name_of(slice).to_owned(), endpoints: endpoints.map(EndpointReport::new).collect(), patch }
+        let endpoints = typed
+            .endpoints
+            .items()
+            .iter()
+            .filter_map(|endpoint| endpoint.get());
+        Self {
+            name: name_of(slice).to_owned(),
+            endpoints: endpoints.map(EndpointReport::new).collect(),
+            patch,
+        }
     }
 }
 
@@ -382,11 +439,22 @@ impl Outcome {
                 Stand::Homeless | Stand::Unknown => None,
             },
             hinted: !member.record.hints.zones().is_empty(),
-            hints: member.record.hints.zones().iter().filter_map(|zone| number(*zone)).collect(),
+            hints: member
+                .record
+                .hints
+                .zones()
+                .iter()
+                .filter_map(|zone| number(*zone))
+                .collect(),
         };
         let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
         let traffic = Traffic::follow(&capacity.weights, &endpoints);
-        Self { capacity, endpoints, traffic, threshold }
+        Self {
+            capacity,
+            endpoints,
+            traffic,
+            threshold,
+        }
     }
 
     fn count(&self) -> u32 {
@@ -394,11 +462,16 @@ impl Outcome {
     }
 
     fn least_threshold(&self) -> Option<f64> {
-        allocation::least_threshold(&self.capacity.weights, self.count()).map(Threshold::as_fraction)
+        allocation::least_threshold(&self.capacity.weights, self.count())
+            .map(Threshold::as_fraction)
     }
 
     fn message(&self) -> String {
-        let away = self.endpoints.iter().filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone))).count();
+        let away = self
+            .endpoints
+            .iter()
+            .filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone)))
+            .count();
         let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
         format!(
             "{} ready endpoints serve {} zones by their CPU, {away} of them another zone than their own; the busiest \
@@ -415,14 +488,28 @@ impl Outcome {
         let zone = |(i, zone): (usize, &crate::planner::capacity::Zone)| ZoneReport {
             name: zone.name.clone(),
             share: ratio(weights[i], total),
-            endpoints: self.endpoints.iter().filter(|endpoint| endpoint.zone == Some(i)).count(),
+            endpoints: self
+                .endpoints
+                .iter()
+                .filter(|endpoint| endpoint.zone == Some(i))
+                .count(),
             desired: ratio(weights[i], total) * f64::from(self.count()),
             minimum: allocation::minimum(weights[i], total, self.count(), self.threshold),
-            hinted: self.endpoints.iter().filter(|endpoint| endpoint.hints.contains(&i)).count(),
+            hinted: self
+                .endpoints
+                .iter()
+                .filter(|endpoint| endpoint.hints.contains(&i))
+                .count(),
             overload: self.traffic.overload[i],
             kube_proxy: self.traffic.modes[i].word(),
             kube_proxy_because: self.traffic.modes[i].because(),
         };
-        self.capacity.capacity.zones.iter().enumerate().map(zone).collect()
+        self.capacity
+            .capacity
+            .zones
+            .iter()
+            .enumerate()
+            .map(zone)
+            .collect()
     }
 }

@@ -38,17 +38,27 @@ pub struct Limits {
 /// When the address can't be bound; the sentence names it.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = match try_bind(address) {
-        Err(error) if address == SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, address.port())) && lacks_ipv6(&error) => {
-            try_bind(SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, address.port())))
+        Err(error)
+            if address == SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, address.port()))
+                && lacks_ipv6(&error) =>
+        {
+            try_bind(SocketAddr::from((
+                std::net::Ipv4Addr::UNSPECIFIED,
+                address.port(),
+            )))
         }
         result => result,
     };
-    listener.map_err(|error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}")))
+    listener.map_err(|error| {
+        io::Error::new(error.kind(), format!("can't listen on {address}: {error}"))
+    })
 }
 
 fn lacks_ipv6(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(EAFNOSUPPORT)
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
+    ) || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
 /// "Address family not supported by protocol" on Linux, for which std has no stable kind.
@@ -56,7 +66,11 @@ const EAFNOSUPPORT: i32 = 97;
 
 fn try_bind(address: SocketAddr) -> io::Result<TcpListener> {
     const BACKLOG: i32 = 1024;
-    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(address),
+        socket2::Type::STREAM,
+        None,
+    )?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
@@ -120,24 +134,36 @@ impl Server {
         while connections.join_next().await.is_some() {}
     }
 
-    fn connection(&self, stream: TcpStream, acceptor: Option<TlsAcceptor>) -> impl Future<Output = ()> + use<> {
+    fn connection(
+        &self,
+        stream: TcpStream,
+        acceptor: Option<TlsAcceptor>,
+    ) -> impl Future<Output = ()> + use<> {
         let mut times = self.limits.times;
         times.age = spread(times.age);
-        let (router, drain, metrics) = (self.router.clone(), self.drain.clone(), self.metrics.clone());
+        let (router, drain, metrics) = (
+            self.router.clone(),
+            self.drain.clone(),
+            self.metrics.clone(),
+        );
         async move {
             // Answers are small and waited for.
             let _ = stream.set_nodelay(true);
             metrics.open_connections.inc();
             match acceptor {
                 None => connection::serve(stream, router, times, drain, metrics.clone()).await,
-                Some(acceptor) => match tokio::time::timeout(times.first_request, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => connection::serve(stream, router, times, drain, metrics.clone()).await,
-                    Ok(Err(error)) => {
-                        metrics.handshake_errors.inc();
-                        tracing::debug!(%error, "TLS handshake failed");
+                Some(acceptor) => {
+                    match tokio::time::timeout(times.first_request, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => {
+                            connection::serve(stream, router, times, drain, metrics.clone()).await;
+                        }
+                        Ok(Err(error)) => {
+                            metrics.handshake_errors.inc();
+                            tracing::debug!(%error, "TLS handshake failed");
+                        }
+                        Err(_) => metrics.count_rejected_connection("handshake-time"),
                     }
-                    Err(_) => metrics.count_rejected_connection("handshake-time"),
-                },
+                }
             }
             metrics.open_connections.dec();
         }

@@ -30,7 +30,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: Mode::Active, threshold: Threshold::KUBERNETES, own_service: None, panic_on_service: None }
+        Self {
+            mode: Mode::Active,
+            threshold: Threshold::KUBERNETES,
+            own_service: None,
+            panic_on_service: None,
+        }
     }
 }
 

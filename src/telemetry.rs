@@ -24,7 +24,9 @@ pub enum LogFormat {
 
 /// A log level that can't be read.
 #[derive(Debug, thiserror::Error)]
-#[error("--log-level {level:?}: {source}; say error, warn, info, debug or trace, or a filter such as zonewise=debug,kube=warn")]
+#[error(
+    "--log-level {level:?}: {source}; say error, warn, info, debug or trace, or a filter such as zonewise=debug,kube=warn"
+)]
 pub struct BadLogLevel {
     level: String,
     source: tracing_subscriber::filter::ParseError,
@@ -38,14 +40,22 @@ pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::builder()
         .parse(level)
-        .map_err(|source| BadLogLevel { level: level.to_owned(), source })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        .map_err(|source| BadLogLevel {
+            level: level.to_owned(),
+            source,
+        })?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let backtrace = std::backtrace::Backtrace::capture();
         tracing::error!(place, %backtrace, "panic: {}", panic.payload_as_str().unwrap_or("(no message)"));
     }));
@@ -116,12 +126,36 @@ impl Metrics {
             certificate_reload_errors: Counter::default(),
         };
         let m = &metrics;
-        registry.register("zonewise_admission_requests", "Reviews answered", m.admission_requests.clone());
-        registry.register("zonewise_admission_duration_seconds", "Time to answer a review", m.admission_duration.clone());
-        registry.register("zonewise_rejected_connections", "Connections closed by a limit", m.rejected_connections.clone());
-        registry.register("zonewise_rejected_requests", "Requests refused by a limit", m.rejected_requests.clone());
-        registry.register("zonewise_tls_handshake_errors", "Failed TLS handshakes", m.handshake_errors.clone());
-        registry.register("zonewise_open_connections", "Open webhook connections", m.open_connections.clone());
+        registry.register(
+            "zonewise_admission_requests",
+            "Reviews answered",
+            m.admission_requests.clone(),
+        );
+        registry.register(
+            "zonewise_admission_duration_seconds",
+            "Time to answer a review",
+            m.admission_duration.clone(),
+        );
+        registry.register(
+            "zonewise_rejected_connections",
+            "Connections closed by a limit",
+            m.rejected_connections.clone(),
+        );
+        registry.register(
+            "zonewise_rejected_requests",
+            "Requests refused by a limit",
+            m.rejected_requests.clone(),
+        );
+        registry.register(
+            "zonewise_tls_handshake_errors",
+            "Failed TLS handshakes",
+            m.handshake_errors.clone(),
+        );
+        registry.register(
+            "zonewise_open_connections",
+            "Open webhook connections",
+            m.open_connections.clone(),
+        );
         registry.register(
             "zonewise_certificate_expiration_timestamp_seconds",
             "When the certificate ends",
@@ -143,12 +177,16 @@ impl Metrics {
 
     /// Counts a connection that a limit closed.
     pub fn count_rejected_connection(&self, limit: &'static str) {
-        self.rejected_connections.get_or_create(&LimitLabels { limit }).inc();
+        self.rejected_connections
+            .get_or_create(&LimitLabels { limit })
+            .inc();
     }
 
     /// Counts a request that a limit refused.
     pub fn count_rejected_request(&self, limit: &'static str) {
-        self.rejected_requests.get_or_create(&LimitLabels { limit }).inc();
+        self.rejected_requests
+            .get_or_create(&LimitLabels { limit })
+            .inc();
     }
 }
 
@@ -161,13 +199,15 @@ pub struct Readiness {
 impl Readiness {
     /// From now on it is not ready.
     pub fn shut_down(&self) {
-        self.shutting_down.store(true, std::sync::atomic::Ordering::Release);
+        self.shutting_down
+            .store(true, std::sync::atomic::Ordering::Release);
     }
 
     /// Whether the end has begun.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.shutting_down.load(std::sync::atomic::Ordering::Acquire)
+        self.shutting_down
+            .load(std::sync::atomic::Ordering::Acquire)
     }
 }
 

@@ -43,7 +43,10 @@ impl Vector {
     fn origins(&self) -> Vec<Origin> {
         let zones = self.zones();
         let of_zone = |(zone, count): (&String, &u32)| {
-            let number = zones.iter().position(|z| *z == zone).expect("endpoints stand in zones with CPU");
+            let number = zones
+                .iter()
+                .position(|z| *z == zone)
+                .expect("endpoints stand in zones with CPU");
             std::iter::repeat_n(Origin::Zone(number), *count as usize)
         };
         self.endpoints.iter().flat_map(of_zone).collect()
@@ -52,7 +55,11 @@ impl Vector {
     /// Counts with those of zones of equal CPU in order, so that a swap between such zones does not show.
     fn up_to_swaps(&self, counts: &BTreeMap<String, u32>) -> Vec<(u64, u32)> {
         let count = |zone: &String| counts.get(zone).copied().unwrap_or(0);
-        let mut pairs: Vec<_> = self.milli_cpu.iter().map(|(zone, cpu)| (*cpu, count(zone))).collect();
+        let mut pairs: Vec<_> = self
+            .milli_cpu
+            .iter()
+            .map(|(zone, cpu)| (*cpu, count(zone)))
+            .collect();
         pairs.sort_unstable();
         pairs
     }
@@ -60,7 +67,9 @@ impl Vector {
 
 fn vectors() -> Vec<Vector> {
     let lines = include_str!("vectors/auto-allocations.jsonl").lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -70,19 +79,47 @@ fn all_two_thousand_vectors_hold() {
     for vector in vectors {
         let id = vector.id;
         let capacity = vector.capacity();
-        let planned = || plan::auto(&capacity.weights(), Threshold::KUBERNETES, &vector.origins());
-        let hints = capacity.obstacle().map_or_else(|| planned().map_err(Reason::Shortfall), Err);
-        assert_eq!(if hints.is_ok() { "Hints" } else { "Strip" }, vector.decision, "vector {id}");
+        let planned = || {
+            plan::auto(
+                &capacity.weights(),
+                Threshold::KUBERNETES,
+                &vector.origins(),
+            )
+        };
+        let hints = capacity
+            .obstacle()
+            .map_or_else(|| planned().map_err(Reason::Shortfall), Err);
+        assert_eq!(
+            if hints.is_ok() { "Hints" } else { "Strip" },
+            vector.decision,
+            "vector {id}"
+        );
         let Ok(hints) = hints else { continue };
         let counts = plan::count(hints, vector.milli_cpu.len());
-        let counts: BTreeMap<String, u32> = vector.zones().into_iter().cloned().zip(counts).collect();
+        let counts: BTreeMap<String, u32> =
+            vector.zones().into_iter().cloned().zip(counts).collect();
         for (zone, minimum) in &vector.minimum {
-            assert!(counts[zone] >= *minimum, "vector {id}: {zone} has {} of {minimum}", counts[zone]);
+            assert!(
+                counts[zone] >= *minimum,
+                "vector {id}: {zone} has {} of {minimum}",
+                counts[zone]
+            );
         }
-        assert_eq!(counts.values().sum::<u32>(), vector.endpoints.values().sum::<u32>(), "vector {id}");
-        let accepted: Vec<_> = vector.accepted.iter().map(|counts| vector.up_to_swaps(counts)).collect();
+        assert_eq!(
+            counts.values().sum::<u32>(),
+            vector.endpoints.values().sum::<u32>(),
+            "vector {id}"
+        );
+        let accepted: Vec<_> = vector
+            .accepted
+            .iter()
+            .map(|counts| vector.up_to_swaps(counts))
+            .collect();
         let ours = vector.up_to_swaps(&counts);
-        assert!(accepted.is_empty() || accepted.contains(&ours), "vector {id}: {ours:?} is none of {accepted:?}");
+        assert!(
+            accepted.is_empty() || accepted.contains(&ours),
+            "vector {id}: {ours:?} is none of {accepted:?}"
+        );
     }
 }
 
@@ -90,7 +127,12 @@ fn all_two_thousand_vectors_hold() {
 fn minima_are_those_of_exact_arithmetic() {
     for vector in vectors().iter().filter(|vector| vector.decision == "Hints") {
         let endpoints = vector.endpoints.values().sum();
-        let needs = Needs::new(&vector.capacity().weights(), endpoints, Threshold::KUBERNETES).unwrap();
+        let needs = Needs::new(
+            &vector.capacity().weights(),
+            endpoints,
+            Threshold::KUBERNETES,
+        )
+        .unwrap();
         let expected: Vec<u32> = vector.minimum.values().copied().collect();
         assert_eq!(needs.minimum(), expected, "vector {}", vector.id);
     }

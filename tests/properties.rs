@@ -88,7 +88,11 @@ fn crowds() -> impl Strategy<Value = Crowd> {
         1 => select(vec![Extra::WithoutZone, Extra::WithoutCpu]),
     ];
     let homeless = prop_oneof![3 => Just(0usize), 1 => 1usize..=40];
-    let zones = (zones, vec((cpu, 0usize..=100), 12), select(vec![Spread::Any, Spread::Equal, Spread::AsCpu]));
+    let zones = (
+        zones,
+        vec((cpu, 0usize..=100), 12),
+        select(vec![Spread::Any, Spread::Equal, Spread::AsCpu]),
+    );
     (zones, endpoints, homeless, threshold, extra, any::<u64>()).prop_map(
         |((zones, mut draws, spread), endpoints, homeless, millionths, extra, seed)| {
             draws.truncate(zones);
@@ -103,7 +107,13 @@ fn crowds() -> impl Strategy<Value = Crowd> {
                 .collect();
             zones.iter().for_each(|(_, count)| rest -= count);
             zones[0].1 += rest;
-            Crowd { zones, homeless, millionths, extra, seed }
+            Crowd {
+                zones,
+                homeless,
+                millionths,
+                extra,
+                seed,
+            }
         },
     )
 }
@@ -125,7 +135,9 @@ impl Spread {
         match self {
             Self::Any => {}
             Self::Equal => draws.iter_mut().for_each(|(cpu, _)| *cpu = first),
-            Self::AsCpu => draws.iter_mut().for_each(|(cpu, weight)| *weight = *cpu as usize / 10 * (*weight + 400) / 450),
+            Self::AsCpu => draws
+                .iter_mut()
+                .for_each(|(cpu, weight)| *weight = *cpu as usize / 10 * (*weight + 400) / 450),
         }
     }
 }
@@ -136,7 +148,11 @@ impl Crowd {
     }
 
     fn endpoints(&self) -> usize {
-        self.zones.iter().map(|(_, endpoints)| endpoints).sum::<usize>() + self.homeless
+        self.zones
+            .iter()
+            .map(|(_, endpoints)| endpoints)
+            .sum::<usize>()
+            + self.homeless
     }
 
     fn threshold(&self) -> Threshold {
@@ -155,17 +171,37 @@ impl Crowd {
             let parts = 1 + dice.below(3) as u64;
             for part in 0..parts {
                 let millicores = cpu / parts + if part == 0 { cpu % parts } else { 0 };
-                nodes.push(node(&format!("node-{zone}-{part}"), &zone_name(zone), millicores));
+                nodes.push(node(
+                    &format!("node-{zone}-{part}"),
+                    &zone_name(zone),
+                    millicores,
+                ));
             }
         }
         let beside = node("beside", "zone-beside", 5000);
         match self.extra {
             Extra::Nothing => {}
-            Extra::ControlPlane => nodes.push(Node { excluded: true, ..beside }),
-            Extra::NotReady => nodes.push(Node { ready: false, ..beside }),
-            Extra::NewWithoutZone => nodes.push(Node { settling: true, zone: None, ..beside }),
-            Extra::WithoutZone => nodes.push(Node { zone: None, ..beside }),
-            Extra::WithoutCpu => nodes.push(Node { cpu: Cpu::Millicores(Millicores(0)), ..beside }),
+            Extra::ControlPlane => nodes.push(Node {
+                excluded: true,
+                ..beside
+            }),
+            Extra::NotReady => nodes.push(Node {
+                ready: false,
+                ..beside
+            }),
+            Extra::NewWithoutZone => nodes.push(Node {
+                settling: true,
+                zone: None,
+                ..beside
+            }),
+            Extra::WithoutZone => nodes.push(Node {
+                zone: None,
+                ..beside
+            }),
+            Extra::WithoutCpu => nodes.push(Node {
+                cpu: Cpu::Millicores(Millicores(0)),
+                ..beside
+            }),
         }
         dice.shuffle(&mut nodes);
         nodes
@@ -174,7 +210,13 @@ impl Crowd {
     fn origins(&self) -> Vec<Origin> {
         let of_zone = |(zone, &(_, endpoints))| std::iter::repeat_n(Origin::Zone(zone), endpoints);
         let homeless = std::iter::repeat_n(Origin::Homeless, self.homeless);
-        let mut origins: Vec<Origin> = self.zones.iter().enumerate().flat_map(of_zone).chain(homeless).collect();
+        let mut origins: Vec<Origin> = self
+            .zones
+            .iter()
+            .enumerate()
+            .flat_map(of_zone)
+            .chain(homeless)
+            .collect();
         Dice(self.seed).shuffle(&mut origins);
         origins
     }
@@ -208,7 +250,11 @@ fn every_zone_has_its_minimum_whenever_all_minima_fit_and_else_nothing_is_hinted
         let planned = plan::auto(&capacity.weights(), crowd.threshold(), &crowd.origins());
         if !model::fits(&crowd.cpus(), crowd.endpoints(), crowd.millionths) {
             stripped.set(stripped.get() + 1);
-            prop_assert!(planned.is_err(), "hinted without a way to meet the minima: {:?}", planned);
+            prop_assert!(
+                planned.is_err(),
+                "hinted without a way to meet the minima: {:?}",
+                planned
+            );
             return Ok(());
         }
         hinted.set(hinted.get() + 1);
@@ -216,18 +262,35 @@ fn every_zone_has_its_minimum_whenever_all_minima_fit_and_else_nothing_is_hinted
         prop_assert_eq!(hints.len(), crowd.endpoints(), "one hint for each endpoint");
         let mut counts = vec![0usize; crowd.zones.len()];
         for zone in hints {
-            prop_assert!(usize::from(zone) < counts.len(), "zone {} has no capacity", zone);
+            prop_assert!(
+                usize::from(zone) < counts.len(),
+                "zone {} has no capacity",
+                zone
+            );
             counts[usize::from(zone)] += 1;
         }
         let below = model::zones_below_minimum(&crowd.cpus(), &counts, crowd.millionths);
-        prop_assert_eq!(below, Vec::<usize>::new(), "below minimum with {:?}", &counts);
+        prop_assert_eq!(
+            below,
+            Vec::<usize>::new(),
+            "below minimum with {:?}",
+            &counts
+        );
         let overloaded = model::zones_overloaded(&crowd.cpus(), &counts, crowd.millionths);
-        prop_assert_eq!(overloaded, Vec::<usize>::new(), "above the ceiling with {:?}", &counts);
+        prop_assert_eq!(
+            overloaded,
+            Vec::<usize>::new(),
+            "above the ceiling with {:?}",
+            &counts
+        );
         Ok(())
     });
     let (hinted, stripped) = (hinted.get(), stripped.get());
     eprintln!("{hinted} hinted, {stripped} stripped");
-    assert!(hinted > 50_000 && stripped > 10_000, "{hinted} hinted, {stripped} stripped: too few of one");
+    assert!(
+        hinted > 50_000 && stripped > 10_000,
+        "{hinted} hinted, {stripped} stripped: too few of one"
+    );
 }
 
 // === Whole decisions on slices that are not hinted yet ===
@@ -244,11 +307,26 @@ fn check_completeness(world: &World, hints: &Hints, zones: &BTreeSet<String>) ->
         for (endpoint, hint) in slice.endpoints.iter().zip(hints) {
             let what = (&slice.name, &endpoint.address);
             if slice.family != Family::Fqdn {
-                prop_assert!(hint.is_none() || endpoint.is_ready(), "{:?} is not ready and hinted", what);
-                prop_assert!(hint.as_ref().is_none_or(|zone| zones.contains(zone)), "{:?} has {:?}", what, hint);
+                prop_assert!(
+                    hint.is_none() || endpoint.is_ready(),
+                    "{:?} is not ready and hinted",
+                    what
+                );
+                prop_assert!(
+                    hint.as_ref().is_none_or(|zone| zones.contains(zone)),
+                    "{:?} has {:?}",
+                    what,
+                    hint
+                );
             }
         }
-        let ready = || slice.endpoints.iter().zip(hints).filter(|(endpoint, _)| endpoint.is_ready());
+        let ready = || {
+            slice
+                .endpoints
+                .iter()
+                .zip(hints)
+                .filter(|(endpoint, _)| endpoint.is_ready())
+        };
         let all = ready().all(|(_, hint)| hint.is_some());
         let none = ready().all(|(_, hint)| hint.is_none());
         prop_assert!(none || (all && counts), "{} is hinted in part", slice.name);
@@ -257,20 +335,40 @@ fn check_completeness(world: &World, hints: &Hints, zones: &BTreeSet<String>) ->
 }
 
 /// Every zone has its minimum of the endpoints behind all ports and behind each, or no ready endpoint has a hint.
-fn check_guarantee(world: &World, hints: &Hints, cpus: &BTreeMap<String, u64>, family: Family) -> TestCaseResult {
+fn check_guarantee(
+    world: &World,
+    hints: &Hints,
+    cpus: &BTreeMap<String, u64>,
+    family: Family,
+) -> TestCaseResult {
     let numbers: BTreeMap<&String, usize> = cpus.keys().zip(0..).collect();
     let sizes: Vec<u64> = cpus.values().copied().collect();
-    let union = (("any".to_owned(), "port".to_owned()), model::behind_any_port(world, family));
-    for (port, endpoints) in model::behind_each_port(world, family).into_iter().chain([union]) {
+    let union = (
+        ("any".to_owned(), "port".to_owned()),
+        model::behind_any_port(world, family),
+    );
+    for (port, endpoints) in model::behind_each_port(world, family)
+        .into_iter()
+        .chain([union])
+    {
         let mut counts = vec![0usize; sizes.len()];
         for (s, e) in endpoints {
             let Some(zone) = &hints[s][e] else {
-                return Err(TestCaseError::fail(format!("{port:?}: an endpoint of slice {s} has no hint")));
+                return Err(TestCaseError::fail(format!(
+                    "{port:?}: an endpoint of slice {s} has no hint"
+                )));
             };
             counts[numbers[zone]] += 1;
         }
         let below = model::zones_below_minimum(&sizes, &counts, KUBERNETES);
-        prop_assert_eq!(below, Vec::<usize>::new(), "{:?}: {:?} endpoints for {:?}", port, counts, cpus);
+        prop_assert_eq!(
+            below,
+            Vec::<usize>::new(),
+            "{:?}: {:?} endpoints for {:?}",
+            port,
+            counts,
+            cpus
+        );
     }
     Ok(())
 }
@@ -294,15 +392,33 @@ fn slices_are_hinted_whole_and_only_where_all_and_each_port_meet_the_guarantee()
         let hints = world.hints_after(&decisions);
         let cpus = model::capacity(&world).unwrap_or_default();
         check_completeness(&world, &hints, &cpus.keys().cloned().collect())?;
-        for (slice, decision) in world.slices.iter().zip(&decisions).filter(|(slice, _)| slice.family == Family::Fqdn) {
-            prop_assert_eq!(decision.verdict, Verdict::Untouched, "{} is of names", &slice.name);
+        for (slice, decision) in world
+            .slices
+            .iter()
+            .zip(&decisions)
+            .filter(|(slice, _)| slice.family == Family::Fqdn)
+        {
+            prop_assert_eq!(
+                decision.verdict,
+                Verdict::Untouched,
+                "{} is of names",
+                &slice.name
+            );
         }
         for family in HINTED_FAMILIES {
-            let of_family = || world.slices.iter().zip(&decisions).filter(|(slice, _)| slice.family == family);
+            let of_family = || {
+                world
+                    .slices
+                    .iter()
+                    .zip(&decisions)
+                    .filter(|(slice, _)| slice.family == family)
+            };
             if of_family().next().is_none() {
                 continue;
             }
-            let words: BTreeSet<_> = of_family().map(|(_, d)| d.reason.as_ref().map(|reason| reason.word())).collect();
+            let words: BTreeSet<_> = of_family()
+                .map(|(_, d)| d.reason.as_ref().map(|reason| reason.word()))
+                .collect();
             prop_assert_eq!(words.len(), 1, "slices of one set disagree: {:?}", words);
             let word = words.into_iter().next().flatten();
             let Some(word) = word else {
@@ -316,7 +432,10 @@ fn slices_are_hinted_whole_and_only_where_all_and_each_port_meet_the_guarantee()
             let count = &stripped[word];
             count.set(count.get() + 1);
             if word == "PortBelowMinimum" {
-                let ports: BTreeSet<_> = of_family().map(|(s, _)| s.ports.usable()).filter(|p| !p.is_empty()).collect();
+                let ports: BTreeSet<_> = of_family()
+                    .map(|(s, _)| s.ports.usable())
+                    .filter(|p| !p.is_empty())
+                    .collect();
                 prop_assert!(ports.len() > 1, "all slices have the same ports");
                 prop_assert_eq!(model::refusal(&world, family), None);
             } else {
@@ -326,8 +445,15 @@ fn slices_are_hinted_whole_and_only_where_all_and_each_port_meet_the_guarantee()
         Ok(())
     });
     eprintln!("{} hinted, {stripped:?}", hinted.get());
-    assert!(hinted.get() > 1000, "only {} sets of slices are hinted", hinted.get());
-    assert!(stripped.values().all(|count| count.get() > 20), "some reason is hardly tried: {stripped:?}");
+    assert!(
+        hinted.get() > 1000,
+        "only {} sets of slices are hinted",
+        hinted.get()
+    );
+    assert!(
+        stripped.values().all(|count| count.get() > 20),
+        "some reason is hardly tried: {stripped:?}"
+    );
 }
 
 /// The hints of each address in each slice; copies of it that are ready have the same.
@@ -337,7 +463,12 @@ fn hints_by_address(world: &World) -> Result<HintsByAddress, TestCaseError> {
     let hints = world.hints_after(&world.decide_each());
     let mut by_address = HintsByAddress::new();
     for (slice, hints) in world.slices.iter().zip(hints) {
-        for (endpoint, hint) in slice.endpoints.iter().zip(hints).filter(|(endpoint, _)| endpoint.is_ready()) {
+        for (endpoint, hint) in slice
+            .endpoints
+            .iter()
+            .zip(hints)
+            .filter(|(endpoint, _)| endpoint.is_ready())
+        {
             let place = (slice.name.clone(), endpoint.address.clone());
             if let Some(other) = by_address.insert(place.clone(), hint.clone()) {
                 prop_assert_eq!(other, hint, "{:?} is hinted for two zones", place);
@@ -349,18 +480,32 @@ fn hints_by_address(world: &World) -> Result<HintsByAddress, TestCaseError> {
 
 #[test]
 fn no_order_of_nodes_slices_and_endpoints_shows_through() {
-    for_all(2000, (worlds(CLEAR_TWINS), any::<u64>()), |(world, seed)| {
-        prop_assert_eq!(hints_by_address(&world)?, hints_by_address(&world.shuffled(seed))?);
-        Ok(())
-    });
+    for_all(
+        2000,
+        (worlds(CLEAR_TWINS), any::<u64>()),
+        |(world, seed)| {
+            prop_assert_eq!(
+                hints_by_address(&world)?,
+                hints_by_address(&world.shuffled(seed))?
+            );
+            Ok(())
+        },
+    );
 }
 
 #[test]
 fn no_order_shows_through_even_where_two_running_pods_have_one_address() {
-    for_all(2000, (worlds(&[Twin::Running]), any::<u64>()), |(world, seed)| {
-        prop_assert_eq!(hints_by_address(&world)?, hints_by_address(&world.shuffled(seed))?);
-        Ok(())
-    });
+    for_all(
+        2000,
+        (worlds(&[Twin::Running]), any::<u64>()),
+        |(world, seed)| {
+            prop_assert_eq!(
+                hints_by_address(&world)?,
+                hints_by_address(&world.shuffled(seed))?
+            );
+            Ok(())
+        },
+    );
 }
 
 // === Decisions one after the other, each stored before the next ===
@@ -375,8 +520,13 @@ impl World {
             let slice = &mut self.slices[i];
             let decision = slice.decide(&writer.cluster());
             let hints = slice.hints_after(&decision);
-            slice.endpoints.iter_mut().zip(hints).for_each(|(endpoint, hint)| endpoint.hint = hint);
-            let wire = zonewise::cluster::files::typed_slice(&slice.to_json()).expect("any object is a slice");
+            slice
+                .endpoints
+                .iter_mut()
+                .zip(hints)
+                .for_each(|(endpoint, hint)| endpoint.hint = hint);
+            let wire = zonewise::cluster::files::typed_slice(&slice.to_json())
+                .expect("any object is a slice");
             writer.apply_slice(&wire);
         }
     }
@@ -386,7 +536,11 @@ impl World {
         let cpus = model::capacity(self).unwrap_or_default();
         check_completeness(self, &hints, &cpus.keys().cloned().collect())?;
         for family in HINTED_FAMILIES {
-            if hints.iter().zip(&self.slices).any(|(h, slice)| slice.family == family && h.iter().any(Option::is_some)) {
+            if hints
+                .iter()
+                .zip(&self.slices)
+                .any(|(h, slice)| slice.family == family && h.iter().any(Option::is_some))
+            {
                 check_guarantee(self, &hints, &cpus, family)?;
             }
         }
@@ -396,16 +550,20 @@ impl World {
 
 #[test]
 fn slices_decided_in_turn_meet_the_guarantee_after_two_rounds_and_then_stay() {
-    for_all(1500, (worlds(CLEAR_TWINS), any::<u64>()), |(mut world, seed)| {
-        let mut dice = Dice(seed);
-        world.decide_in_turn(&mut dice);
-        world.decide_in_turn(&mut dice);
-        world.check_settled()?;
-        let settled = world.stored_hints();
-        world.decide_in_turn(&mut dice);
-        prop_assert_eq!(world.stored_hints(), settled);
-        Ok(())
-    });
+    for_all(
+        1500,
+        (worlds(CLEAR_TWINS), any::<u64>()),
+        |(mut world, seed)| {
+            let mut dice = Dice(seed);
+            world.decide_in_turn(&mut dice);
+            world.decide_in_turn(&mut dice);
+            world.check_settled()?;
+            let settled = world.stored_hints();
+            world.decide_in_turn(&mut dice);
+            prop_assert_eq!(world.stored_hints(), settled);
+            Ok(())
+        },
+    );
 }
 
 // === kube-proxy, thresholds, quantities ===
@@ -414,9 +572,14 @@ fn slices_decided_in_turn_meet_the_guarantee_after_two_rounds_and_then_stay() {
 fn the_mode_of_kube_proxy_tells_which_endpoints_it_uses() {
     let endpoints = vec(btree_set(0u8..4, 0..=3), 0..8);
     for_all(5000, (endpoints, 0u8..4), |(hints, zone)| {
-        let seen = |zones: &BTreeSet<u8>| ReadyEndpoint { hinted: !zones.is_empty(), names_zone: zones.contains(&zone) };
+        let seen = |zones: &BTreeSet<u8>| ReadyEndpoint {
+            hinted: !zones.is_empty(),
+            names_zone: zones.contains(&zone),
+        };
         let mode = mode(hints.iter().map(seen));
-        let naming: Vec<usize> = (0..hints.len()).filter(|&e| hints[e].contains(&zone)).collect();
+        let naming: Vec<usize> = (0..hints.len())
+            .filter(|&e| hints[e].contains(&zone))
+            .collect();
         let used = match mode {
             Mode::PreferSameZone => naming.clone(),
             Mode::Cluster(_) => (0..hints.len()).collect(),
@@ -425,9 +588,13 @@ fn the_mode_of_kube_proxy_tells_which_endpoints_it_uses() {
         match mode {
             Mode::PreferSameZone => prop_assert!(!naming.is_empty()),
             Mode::Cluster(ClusterBecause::NoReadyEndpoint) => prop_assert!(hints.is_empty()),
-            Mode::Cluster(ClusterBecause::EndpointWithoutHint) => prop_assert!(hints.iter().any(BTreeSet::is_empty)),
+            Mode::Cluster(ClusterBecause::EndpointWithoutHint) => {
+                prop_assert!(hints.iter().any(BTreeSet::is_empty))
+            }
             Mode::Cluster(ClusterBecause::ZoneNotNamed) => {
-                prop_assert!(naming.is_empty() && !hints.is_empty() && !hints.iter().any(BTreeSet::is_empty));
+                prop_assert!(
+                    naming.is_empty() && !hints.is_empty() && !hints.iter().any(BTreeSet::is_empty)
+                );
             }
         }
         Ok(())
@@ -447,7 +614,9 @@ fn auto_has_a_plan_at_the_least_threshold_and_none_a_millionth_below() {
         prop_assert_eq!(Threshold::from_millionths(millionths), least);
         prop_assert!(Needs::new(&weights, endpoints, least).is_ok());
         if let Some(less) = millionths.checked_sub(1) {
-            prop_assert!(Needs::new(&weights, endpoints, Threshold::from_millionths(less)).is_err());
+            prop_assert!(
+                Needs::new(&weights, endpoints, Threshold::from_millionths(less)).is_err()
+            );
         }
         Ok(())
     });
@@ -469,26 +638,39 @@ fn any_text_is_a_quantity_of_no_more_than_the_cap_or_an_error() {
 #[test]
 fn more_cores_are_never_fewer_millicores() {
     let integers = || prop_oneof![0u128..=2000, 0u128..=2_000_000_000, any::<u128>()];
-    for_all(20_000, (integers(), integers(), 0usize..=3), |(a, b, zeros)| {
-        let parse = |cores: u128| parse_cpu(&format!("{}{cores}", "0".repeat(zeros)));
-        let millicores = |cores: u128| Millicores((cores.saturating_mul(1000)).min(u128::from(Millicores::MOST.0)) as u64);
-        prop_assert_eq!(parse(a), Ok(millicores(a)));
-        prop_assert!(parse(a.min(b)).unwrap() <= parse(a.max(b)).unwrap());
-        Ok(())
-    });
+    for_all(
+        20_000,
+        (integers(), integers(), 0usize..=3),
+        |(a, b, zeros)| {
+            let parse = |cores: u128| parse_cpu(&format!("{}{cores}", "0".repeat(zeros)));
+            let millicores = |cores: u128| {
+                Millicores((cores.saturating_mul(1000)).min(u128::from(Millicores::MOST.0)) as u64)
+            };
+            prop_assert_eq!(parse(a), Ok(millicores(a)));
+            prop_assert!(parse(a.min(b)).unwrap() <= parse(a.max(b)).unwrap());
+            Ok(())
+        },
+    );
 }
 
 // === Objects with anything in them ===
 
 fn name_of<W: Wire>(read: Result<W, serde_json::Error>) -> Result<Option<String>, TestCaseError> {
-    let object = read.map_err(|error| TestCaseError::fail(format!("{} does not parse: {error}", W::KIND)))?;
-    Ok(object.metadata().and_then(|metadata| metadata.name.text()).map(str::to_owned))
+    let object =
+        read.map_err(|error| TestCaseError::fail(format!("{} does not parse: {error}", W::KIND)))?;
+    Ok(object
+        .metadata()
+        .and_then(|metadata| metadata.name.text())
+        .map(str::to_owned))
 }
 
 /// The object, from text and from a value, has the name that stands there.
 fn check_name<W: Wire + DeserializeOwned>(json: &Value) -> Result<W, TestCaseError> {
     let text = json.to_string();
-    let name = json.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
+    let name = json
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     prop_assert_eq!(&name_of(serde_json::from_str::<W>(&text))?, &name);
     prop_assert_eq!(&name_of(W::deserialize(json))?, &name);
     Ok(serde_json::from_str(&text).expect("it did parse"))
@@ -501,7 +683,10 @@ fn anything_anywhere_in_an_object_leaves_it_its_name() {
             Kind::Node => {
                 let node: wire::Node<Box<str>> = check_name(&json)?;
                 let record = NodeRecord::read(&node, &NodeRules::default(), cluster::now());
-                let name = json.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                let name = json
+                    .pointer("/metadata/name")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 prop_assert_eq!(&*record.node.name, name);
             }
             Kind::Service => {
@@ -511,11 +696,16 @@ fn anything_anywhere_in_an_object_leaves_it_its_name() {
             Kind::EndpointSlice => {
                 let slice: wire::EndpointSlice<Box<str>> = check_name(&json)?;
                 let text = json.to_string();
-                let borrowed: wire::EndpointSlice<Text<'_>> = serde_json::from_str(&text).expect("it parses as owned");
+                let borrowed: wire::EndpointSlice<Text<'_>> =
+                    serde_json::from_str(&text).expect("it parses as owned");
                 let record = SliceRecord::read(&slice);
                 prop_assert_eq!(SliceRecord::read(&borrowed), record.clone());
                 let endpoints = json["endpoints"].as_array().map_or(0, Vec::len);
-                prop_assert_eq!(record.endpoints.len(), endpoints, "a record for each endpoint");
+                prop_assert_eq!(
+                    record.endpoints.len(),
+                    endpoints,
+                    "a record for each endpoint"
+                );
             }
         }
         Ok(())

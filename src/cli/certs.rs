@@ -35,14 +35,19 @@ pub struct GenerateArgs {
 pub fn run(command: &Command) -> Result<(), Failure> {
     let Command::Generate(args) = command;
     if let Some(name) = args.dns.iter().find(|name| !certs::is_server_name(name)) {
-        return Err(Failure::usage(format!("--dns {name:?}: neither a DNS name nor an IP address")));
+        return Err(Failure::usage(format!(
+            "--dns {name:?}: neither a DNS name nor an IP address"
+        )));
     }
-    let lifetime = time::Duration::try_from(args.lifetime).map_err(|_| Failure::usage("--lifetime is too long"))?;
+    let lifetime = time::Duration::try_from(args.lifetime)
+        .map_err(|_| Failure::usage("--lifetime is too long"))?;
     let bundle = certs::generate(&args.dns, lifetime).map_err(Failure::failed)?;
     fs::create_dir_all(&args.dir).map_err(|error| failed(&args.dir, &error))?;
-    for (name, text, mode) in
-        [("ca.crt", &bundle.ca, 0o644), ("tls.crt", &bundle.certificate, 0o644), ("tls.key", &bundle.key, 0o600)]
-    {
+    for (name, text, mode) in [
+        ("ca.crt", &bundle.ca, 0o644),
+        ("tls.crt", &bundle.certificate, 0o644),
+        ("tls.key", &bundle.key, 0o600),
+    ] {
         let path = args.dir.join(name);
         write(&path, text, mode).map_err(|error| failed(&path, &error))?;
         println!("{}", path.display());
@@ -53,7 +58,12 @@ pub fn run(command: &Command) -> Result<(), Failure> {
 /// Writes beside the file and renames, so that a server that reads it never sees half of it.
 fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(&temporary)?;
     file.write_all(text.as_bytes())?;
     fs::rename(&temporary, path)
 }

@@ -15,6 +15,11 @@ pub struct Args {
 
 #[expect(clippy::unnecessary_wraps)]
 pub fn run(args: &Args) -> Result<(), Failure> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "zonewise", &mut std::io::stdout());
+    clap_complete::generate(
+        args.shell,
+        &mut Cli::command(),
+        "zonewise",
+        &mut std::io::stdout(),
+    );
     Ok(())
 }

@@ -58,27 +58,43 @@ fn read(files: &[PathBuf]) -> Result<Objects, Failure> {
         return Objects::read(files).map_err(Failure::usage);
     }
     let mut objects = Objects::default();
-    objects.add_text(Path::new("examples/cluster.yaml"), SAMPLE).map_err(Failure::failed)?;
+    objects
+        .add_text(Path::new("examples/cluster.yaml"), SAMPLE)
+        .map_err(Failure::failed)?;
     Ok(objects)
 }
 
 async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
     let mut writer = objects.load(StoreRules::default(), Timestamp::now());
     let settings = Settings::default();
-    let report = Report::new(&writer.cluster(), &settings, &objects.slices, &Filter::default());
+    let report = Report::new(
+        &writer.cluster(),
+        &settings,
+        &objects.slices,
+        &Filter::default(),
+    );
     let running = Running::start(&writer, settings)?;
     let mut wrong = Vec::new();
-    for (slice, planned) in objects.slices.iter().zip(planned_slices(&report, &objects.slices)) {
+    for (slice, planned) in objects
+        .slices
+        .iter()
+        .zip(planned_slices(&report, &objects.slices))
+    {
         let stored = running.write(slice).await?;
         if stored != planned {
             wrong.push(slice_name(slice).to_owned());
         }
         // As the watch would tell it.
-        typed_slice(&stored).iter().for_each(|typed| writer.apply_slice(typed));
+        if let Some(typed) = typed_slice(&stored) {
+            writer.apply_slice(&typed);
+        }
     }
     show(&report, objects.slices.len(), &running).map_err(Failure::failed)?;
     if !wrong.is_empty() {
-        return Err(Failure::failed(format!("the answers for these slices are not what was planned: {}", wrong.join(", "))));
+        return Err(Failure::failed(format!(
+            "the answers for these slices are not what was planned: {}",
+            wrong.join(", ")
+        )));
     }
     if !once {
         running.stay(objects).await?;
@@ -89,13 +105,26 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
 
 /// The slices as the report has them stored, in the order of `slices`.
 fn planned_slices<'a>(report: &'a Report, slices: &'a [Value]) -> impl Iterator<Item = Value> + 'a {
-    let key = |slice: &Value| slice.pointer("/metadata/namespace").cloned().zip(slice.pointer("/metadata/name").cloned());
+    let key = |slice: &Value| {
+        slice
+            .pointer("/metadata/namespace")
+            .cloned()
+            .zip(slice.pointer("/metadata/name").cloned())
+    };
     let stored = || report.services.iter().flat_map(|service| &service.stored);
-    slices.iter().map(move |slice| stored().find(|s| key(s) == key(slice)).unwrap_or(slice).clone())
+    slices.iter().map(move |slice| {
+        stored()
+            .find(|s| key(s) == key(slice))
+            .unwrap_or(slice)
+            .clone()
+    })
 }
 
 fn slice_name(slice: &Value) -> &str {
-    slice.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    slice
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn show(report: &Report, slices: usize, running: &Running) -> std::io::Result<()> {
@@ -121,13 +150,20 @@ impl Running {
     fn start(writer: &Writer, settings: Settings) -> Result<Self, Failure> {
         let names = ["localhost".to_owned(), Ipv4Addr::LOCALHOST.to_string()];
         let bundle = certs::generate(&names, time::Duration::DAY).map_err(Failure::failed)?;
-        let chain = pem(CertificateDer::from_pem_slice(bundle.certificate.as_bytes()))?;
+        let chain = pem(CertificateDer::from_pem_slice(
+            bundle.certificate.as_bytes(),
+        ))?;
         let key = pem(PrivateKeyDer::from_pem_slice(bundle.key.as_bytes()))?;
         let certificate = ServingCertificate::new(vec![chain], key).map_err(Failure::failed)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        admin::register(&mut registry, writer.cluster(), Arc::new(WatchStatus::default()));
-        let tls = tls::server_config(CurrentCertificate::new(&certificate, metrics.clone())).map_err(Failure::failed)?;
+        admin::register(
+            &mut registry,
+            writer.cluster(),
+            Arc::new(WatchStatus::default()),
+        );
+        let tls = tls::server_config(CurrentCertificate::new(&certificate, metrics.clone()))
+            .map_err(Failure::failed)?;
         let app = App {
             cluster: writer.cluster(),
             settings: Arc::new(settings),
@@ -138,7 +174,14 @@ impl Running {
         let (control, drain) = drain::channel();
         let server = |tls, router| -> Result<Server, Failure> {
             let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(Failure::failed)?;
-            Ok(Server { listener, tls, router, limits: LIMITS, drain: drain.clone(), metrics: metrics.clone() })
+            Ok(Server {
+                listener,
+                tls,
+                router,
+                limits: LIMITS,
+                drain: drain.clone(),
+                metrics: metrics.clone(),
+            })
         };
         let webhook = server(Some(Arc::new(tls)), routes::webhook(app.clone()))?;
         let plain = server(None, admin::routes(app, Arc::new(registry)))?;
@@ -160,24 +203,37 @@ impl Running {
         let answer = self.ask(&review(slice)).await?;
         let response = answer.get("response").unwrap_or(&Value::Null);
         if response.get("allowed") != Some(&Value::Bool(true)) {
-            return Err(Failure::failed(format!("{}: not allowed: {answer}", slice_name(slice))));
+            return Err(Failure::failed(format!(
+                "{}: not allowed: {answer}",
+                slice_name(slice)
+            )));
         }
         let mut stored = slice.clone();
         if let Some(patch) = response.get("patch").and_then(Value::as_str) {
             use base64::Engine as _;
-            let bytes = base64::engine::general_purpose::STANDARD.decode(patch).map_err(Failure::failed)?;
-            let patch: json_patch::Patch = serde_json::from_slice(&bytes).map_err(Failure::failed)?;
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(patch)
+                .map_err(Failure::failed)?;
+            let patch: json_patch::Patch =
+                serde_json::from_slice(&bytes).map_err(Failure::failed)?;
             json_patch::patch(&mut stored, &patch).map_err(Failure::failed)?;
         }
         Ok(stored)
     }
 
     async fn ask(&self, review: &Value) -> Result<Value, Failure> {
-        let stream = TcpStream::connect(self.webhook).await.map_err(Failure::failed)?;
+        let stream = TcpStream::connect(self.webhook)
+            .await
+            .map_err(Failure::failed)?;
         let name = ServerName::try_from("localhost").map_err(Failure::failed)?;
-        let stream = self.client.connect(name, stream).await.map_err(Failure::failed)?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(Failure::failed)?;
+        let stream = self
+            .client
+            .connect(name, stream)
+            .await
+            .map_err(Failure::failed)?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(Failure::failed)?;
         tokio::spawn(connection);
         let request = Request::builder()
             .method(Method::POST)
@@ -186,11 +242,22 @@ impl Running {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(review.to_string())))
             .map_err(Failure::failed)?;
-        let response = sender.send_request(request).await.map_err(Failure::failed)?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(Failure::failed)?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(Failure::failed)?.to_bytes();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(Failure::failed)?
+            .to_bytes();
         if status != StatusCode::OK {
-            return Err(Failure::failed(format!("the webhook answered {status}: {}", String::from_utf8_lossy(&body))));
+            return Err(Failure::failed(format!(
+                "the webhook answered {status}: {}",
+                String::from_utf8_lossy(&body)
+            )));
         }
         serde_json::from_slice(&body).map_err(Failure::failed)
     }
@@ -227,7 +294,9 @@ fn pem<T>(parsed: Result<T, rustls_pki_types::pem::Error>) -> Result<T, Failure>
 
 fn trusting(ca: &str) -> Result<tokio_rustls::TlsConnector, Failure> {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(pem(CertificateDer::from_pem_slice(ca.as_bytes()))?).map_err(Failure::failed)?;
+    roots
+        .add(pem(CertificateDer::from_pem_slice(ca.as_bytes()))?)
+        .map_err(Failure::failed)?;
     let config = rustls::ClientConfig::builder_with_provider(tls::provider())
         .with_safe_default_protocol_versions()
         .map_err(Failure::failed)?
@@ -260,10 +329,14 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(ca: &str, slice: Option<&Value>) -> std::io::Result<Self> {
-        let folder = Self(std::env::temp_dir().join(format!("zonewise-demo-{}", std::process::id())));
+        let folder =
+            Self(std::env::temp_dir().join(format!("zonewise-demo-{}", std::process::id())));
         std::fs::create_dir_all(&folder.0)?;
         std::fs::write(folder.0.join("ca.crt"), ca)?;
-        std::fs::write(folder.0.join("review.json"), review(slice.unwrap_or(&Value::Null)).to_string())?;
+        std::fs::write(
+            folder.0.join("review.json"),
+            review(slice.unwrap_or(&Value::Null)).to_string(),
+        )?;
         Ok(folder)
     }
 }

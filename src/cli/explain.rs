@@ -63,13 +63,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         (Objects::read(&args.files).map_err(Failure::usage)?, None)
     };
-    let namespace = args.namespace.clone().or(default_namespace.filter(|_| !args.all_namespaces));
-    let filter = Filter { namespace, name: args.name.clone() };
-    let cluster = objects.load(StoreRules::default(), Timestamp::now()).cluster();
+    let namespace = args
+        .namespace
+        .clone()
+        .or(default_namespace.filter(|_| !args.all_namespaces));
+    let filter = Filter {
+        namespace,
+        name: args.name.clone(),
+    };
+    let cluster = objects
+        .load(StoreRules::default(), Timestamp::now())
+        .cluster();
     let report = Report::new(&cluster, &Settings::default(), &objects.slices, &filter);
     if let (Some(name), true) = (&args.name, report.services.is_empty()) {
-        let place = filter.namespace.map_or_else(|| "any namespace".to_owned(), |n| format!("namespace {n}"));
-        return Err(Failure::failed(format!("there is no Service {name} in {place}")));
+        let place = filter
+            .namespace
+            .map_or_else(|| "any namespace".to_owned(), |n| format!("namespace {n}"));
+        return Err(Failure::failed(format!(
+            "there is no Service {name} in {place}"
+        )));
     }
     print(args.output, &report).or_else(ignore_closed_pipe)
 }
@@ -95,7 +107,11 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
 
 /// Whoever reads may have seen enough.
 fn ignore_closed_pipe(error: std::io::Error) -> Result<(), Failure> {
-    if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(Failure::failed(error)) }
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        Ok(())
+    } else {
+        Err(Failure::failed(error))
+    }
 }
 
 /// A client, and the namespace that its configuration names.
@@ -105,8 +121,14 @@ pub struct Connected {
 }
 
 /// Connects by a kubeconfig, or as a pod, or by the usual kubeconfig.
-pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Connected, Failure> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+pub async fn client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Connected, Failure> {
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
     let config = match kubeconfig {
         Some(path) => {
             let named = |error: &dyn std::error::Error| Failure::usage(format!("{}: {error}", path.display()));
@@ -130,16 +152,31 @@ async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
     let objects = Objects {
         nodes: list_kind(client, "", "Node", "nodes").await?,
         services: list_kind(client, "", "Service", "services").await?,
-        slices: list_kind(client, "discovery.k8s.io", "EndpointSlice", "endpointslices").await?,
+        slices: list_kind(
+            client,
+            "discovery.k8s.io",
+            "EndpointSlice",
+            "endpointslices",
+        )
+        .await?,
     };
     Ok((objects, Some(connected.namespace)))
 }
 
-async fn list_kind(client: &Client, group: &str, kind: &str, plural: &str) -> Result<Vec<serde_json::Value>, Failure> {
+async fn list_kind(
+    client: &Client,
+    group: &str,
+    kind: &str,
+    plural: &str,
+) -> Result<Vec<serde_json::Value>, Failure> {
     let resource = ApiResource {
         group: group.into(),
         version: "v1".into(),
-        api_version: if group.is_empty() { "v1".into() } else { format!("{group}/v1") },
+        api_version: if group.is_empty() {
+            "v1".into()
+        } else {
+            format!("{group}/v1")
+        },
         kind: kind.into(),
         plural: plural.into(),
     };
@@ -147,10 +184,16 @@ async fn list_kind(client: &Client, group: &str, kind: &str, plural: &str) -> Re
     let mut objects = Vec::new();
     let mut page = ListParams::default().limit(500);
     loop {
-        let list = api.list(&page).await.map_err(|error| Failure::failed(format!("can't list {plural}: {error}")))?;
+        let list = api
+            .list(&page)
+            .await
+            .map_err(|error| Failure::failed(format!("can't list {plural}: {error}")))?;
         for mut object in list.items {
             // Items of a list do not say their kind, but a slice that is printed should.
-            object.types = Some(kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: kind.into() });
+            object.types = Some(kube::core::TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: kind.into(),
+            });
             objects.push(serde_json::to_value(object).map_err(Failure::failed)?);
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {

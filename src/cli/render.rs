@@ -31,7 +31,12 @@ pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
 /// Prints the zones' shares, and the nodes that lack something.
 pub fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
     writeln!(out, "{BOLD}Zones by allocatable CPU{BOLD:#}")?;
-    let width = capacity.zones.iter().map(|zone| zone.name.len()).max().unwrap_or(0);
+    let width = capacity
+        .zones
+        .iter()
+        .map(|zone| zone.name.len())
+        .max()
+        .unwrap_or(0);
     for zone in &capacity.zones {
         writeln!(
             out,
@@ -45,20 +50,30 @@ pub fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<(
         )?;
     }
     if capacity.frozen {
-        writeln!(out, "  {YELLOW}held as it was: too many nodes are NotReady at once{YELLOW:#}")?;
+        writeln!(
+            out,
+            "  {YELLOW}held as it was: too many nodes are NotReady at once{YELLOW:#}"
+        )?;
     }
     if let Some(message) = &capacity.message {
         writeln!(out, "  {RED}{message}{RED:#}")?;
     }
     let mut ignored: Vec<(&str, usize)> = Vec::new();
     for node in &capacity.ignored_nodes {
-        match ignored.iter_mut().find(|(because, _)| *because == node.because) {
+        match ignored
+            .iter_mut()
+            .find(|(because, _)| *because == node.because)
+        {
             Some((_, count)) => *count += 1,
             None => ignored.push((node.because, 1)),
         }
     }
     for (because, count) in ignored {
-        writeln!(out, "  {DIM}{count} node{} left out: {because}{DIM:#}", plural(count))?;
+        writeln!(
+            out,
+            "  {DIM}{count} node{} left out: {because}{DIM:#}",
+            plural(count)
+        )?;
     }
     Ok(())
 }
@@ -76,8 +91,15 @@ pub fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> 
     } else {
         format!("{}/{}", service.namespace, service.name)
     };
-    let reason = service.reason.map(|reason| format!(" {reason}")).unwrap_or_default();
-    writeln!(out, "{BOLD}{name}{BOLD:#} {}  {style}{}{style:#}{reason}", service.address_type, service.decision)?;
+    let reason = service
+        .reason
+        .map(|reason| format!(" {reason}"))
+        .unwrap_or_default();
+    writeln!(
+        out,
+        "{BOLD}{name}{BOLD:#} {}  {style}{}{style:#}{reason}",
+        service.address_type, service.decision
+    )?;
     writeln!(out, "  {}", service.message)?;
     let decided = matches!(service.decision, "Hints" | "Strip");
     if !decided || service.ready_endpoints == 0 || service.zones.is_empty() {
@@ -97,12 +119,31 @@ pub fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> 
 }
 
 fn zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
-    let width = service.zones.iter().map(|zone| zone.name.len()).max().unwrap_or(0).max("zone".len());
-    let most = service.zones.iter().map(|zone| zone.hinted.max(zone.endpoints)).max().unwrap_or(1).max(1);
+    let width = service
+        .zones
+        .iter()
+        .map(|zone| zone.name.len())
+        .max()
+        .unwrap_or(0)
+        .max("zone".len());
+    let most = service
+        .zones
+        .iter()
+        .map(|zone| zone.hinted.max(zone.endpoints))
+        .max()
+        .unwrap_or(1)
+        .max(1);
     writeln!(
         out,
         "  {DIM}{:width$}  {:>6}  {:>9}  {:>7}  {:>6}  {:w$}  {:>8}  kube-proxy{DIM:#}",
-        "zone", "CPU", "endpoints", "minimum", "hinted", "", "overload", w = BAR_WIDTH
+        "zone",
+        "CPU",
+        "endpoints",
+        "minimum",
+        "hinted",
+        "",
+        "overload",
+        w = BAR_WIDTH
     )?;
     for zone in &service.zones {
         #[expect(clippy::cast_precision_loss)]
@@ -124,7 +165,10 @@ fn zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
 }
 
 fn overload(zone: &ZoneReport) -> String {
-    zone.overload.map_or_else(|| "-".to_owned(), |overload| format!("{:+.0}%", overload * 100.0))
+    zone.overload.map_or_else(
+        || "-".to_owned(),
+        |overload| format!("{:+.0}%", overload * 100.0),
+    )
 }
 
 fn proxy(zone: &ZoneReport) -> String {
@@ -138,14 +182,24 @@ const BAR_WIDTH: usize = 16;
 
 /// A bar of a length between 0 and 1.
 fn bar(part: f64, width: usize) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
     let full = (part.clamp(0.0, 1.0) * width as f64).round() as usize;
     format!("{}{}", "█".repeat(full), "·".repeat(width - full))
 }
 
 fn cores(milli: u64) -> String {
     let (whole, rest) = (milli / 1000, milli % 1000);
-    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').to_owned() }
+    if rest == 0 {
+        whole.to_string()
+    } else {
+        format!("{whole}.{rest:03}")
+            .trim_end_matches('0')
+            .to_owned()
+    }
 }
 
 fn plural(count: usize) -> &'static str {

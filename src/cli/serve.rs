@@ -32,10 +32,20 @@ use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address of the webhook (HTTPS); [::] takes IPv4 too
-    #[arg(long, env = "ZONEWISE_WEBHOOK_BIND_ADDRESS", default_value = "[::]:8443", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "ZONEWISE_WEBHOOK_BIND_ADDRESS",
+        default_value = "[::]:8443",
+        value_name = "ADDRESS"
+    )]
     webhook_bind_address: SocketAddr,
     /// Address of /metrics, /healthz and /readyz (plain HTTP)
-    #[arg(long, env = "ZONEWISE_METRICS_BIND_ADDRESS", default_value = "[::]:8080", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "ZONEWISE_METRICS_BIND_ADDRESS",
+        default_value = "[::]:8080",
+        value_name = "ADDRESS"
+    )]
     metrics_bind_address: SocketAddr,
     /// Certificate chain of the webhook, PEM, leaf first; read again when it changes
     #[arg(long, env = "ZONEWISE_TLS_CERT_FILE", value_name = "FILE")]
@@ -53,10 +63,21 @@ pub struct Args {
     #[arg(long, env = "ZONEWISE_SHUTDOWN_DELAY_DURATION", default_value = "15s", value_parser = values::duration, value_name = "DURATION")]
     shutdown_delay_duration: Duration,
     /// error, warn, info, debug, trace, or a filter such as zonewise=debug,kube=warn
-    #[arg(long, env = "ZONEWISE_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    #[arg(
+        long,
+        env = "ZONEWISE_LOG_LEVEL",
+        default_value = "info",
+        value_name = "LEVEL"
+    )]
     log_level: String,
     /// How log lines look
-    #[arg(long, env = "ZONEWISE_LOG_FORMAT", value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(
+        long,
+        env = "ZONEWISE_LOG_FORMAT",
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
     log_format: LogFormat,
 }
 
@@ -65,13 +86,28 @@ pub struct Args {
 #[command(next_help_heading = "Cluster")]
 struct SourceArgs {
     /// Kubeconfig of the cluster; without it, the pod's service account or the usual kubeconfig
-    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE", conflicts_with = "from_files")]
+    #[arg(
+        long,
+        env = "ZONEWISE_KUBECONFIG",
+        value_name = "FILE",
+        conflicts_with = "from_files"
+    )]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
-    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME", conflicts_with = "from_files")]
+    #[arg(
+        long,
+        env = "ZONEWISE_CONTEXT",
+        value_name = "NAME",
+        conflicts_with = "from_files"
+    )]
     context: Option<String>,
     /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; read again when they change
-    #[arg(long, env = "ZONEWISE_FROM_FILES", value_name = "PATH", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "ZONEWISE_FROM_FILES",
+        value_name = "PATH",
+        value_delimiter = ','
+    )]
     from_files: Vec<PathBuf>,
 }
 
@@ -80,7 +116,13 @@ struct SourceArgs {
 #[command(next_help_heading = "Decisions")]
 struct DecisionArgs {
     /// Active patches; Observe decides, counts and explains, but patches nothing; Off leaves every slice alone
-    #[arg(long, env = "ZONEWISE_MODE", value_enum, default_value_t, ignore_case = true)]
+    #[arg(
+        long,
+        env = "ZONEWISE_MODE",
+        value_enum,
+        default_value_t,
+        ignore_case = true
+    )]
     mode: Mode,
     /// How long a new node may lack zone or CPU before that counts
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
@@ -110,7 +152,12 @@ struct LimitArgs {
     #[arg(long, env = "ZONEWISE_MAX_IN_FLIGHT_BYTES", default_value = "64Mi", value_parser = values::bytes, value_name = "BYTES")]
     max_in_flight_bytes: usize,
     /// Open connections at once
-    #[arg(long, env = "ZONEWISE_MAX_CONNECTIONS", default_value = "1000", value_name = "NUMBER")]
+    #[arg(
+        long,
+        env = "ZONEWISE_MAX_CONNECTIONS",
+        default_value = "1000",
+        value_name = "NUMBER"
+    )]
     max_connections: usize,
     /// Age after which a connection's next answer is its last, so that API servers spread over new replicas
     #[arg(long, env = "ZONEWISE_MAX_CONNECTION_AGE", default_value = "5m", value_parser = values::duration, value_name = "DURATION")]
@@ -138,7 +185,10 @@ impl DecisionArgs {
 
     fn store_rules(&self) -> StoreRules {
         StoreRules {
-            nodes: NodeRules { excluded_labels: self.excluded_node_labels.clone(), grace: self.node_grace },
+            nodes: NodeRules {
+                excluded_labels: self.excluded_node_labels.clone(),
+                grace: self.node_grace,
+            },
             freeze_not_ready: self.freeze_not_ready,
         }
     }
@@ -158,7 +208,11 @@ impl LimitArgs {
     }
 
     fn bodies(&self) -> Bodies {
-        Bodies::new(self.max_body_bytes, self.max_in_flight_bytes, self.request_timeout)
+        Bodies::new(
+            self.max_body_bytes,
+            self.max_in_flight_bytes,
+            self.request_timeout,
+        )
     }
 }
 
@@ -172,7 +226,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn serve(args: Args) -> Result<(), Failure> {
-    let files = CertificateFiles { certificate: args.tls_cert_file.clone(), key: args.tls_private_key_file.clone() };
+    let files = CertificateFiles {
+        certificate: args.tls_cert_file.clone(),
+        key: args.tls_private_key_file.clone(),
+    };
     let certificate = files.load().map_err(Failure::usage)?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
@@ -197,10 +254,27 @@ async fn serve(args: Args) -> Result<(), Failure> {
     let (control, drain) = drain::channel();
     let server = |address, tls, router, drain: Drain| -> Result<Server, Failure> {
         let listener = bind(address).map_err(Failure::failed)?;
-        Ok(Server { listener, tls, router, limits: args.limits.limits(), drain, metrics: metrics.clone() })
+        Ok(Server {
+            listener,
+            tls,
+            router,
+            limits: args.limits.limits(),
+            drain,
+            metrics: metrics.clone(),
+        })
     };
-    let webhook = server(args.webhook_bind_address, Some(tls), routes::webhook(app.clone()), drain.clone())?;
-    let plain = server(args.metrics_bind_address, None, admin::routes(app, Arc::new(registry)), drain)?;
+    let webhook = server(
+        args.webhook_bind_address,
+        Some(tls),
+        routes::webhook(app.clone()),
+        drain.clone(),
+    )?;
+    let plain = server(
+        args.metrics_bind_address,
+        None,
+        admin::routes(app, Arc::new(registry)),
+        drain,
+    )?;
     tracing::info!(
         version = VERSION,
         webhook = %args.webhook_bind_address,
@@ -208,7 +282,10 @@ async fn serve(args: Args) -> Result<(), Failure> {
         mode = ?args.decisions.mode,
         "serving"
     );
-    tasks.spawn("the reloading of the certificate", tls::reload(files, current));
+    tasks.spawn(
+        "the reloading of the certificate",
+        tls::reload(files, current),
+    );
     tasks.spawn("the metrics server", plain.run());
     tasks.spawn(WEBHOOK_SERVER, webhook.run());
     until_the_end(tasks, &control, &readiness, args.shutdown_delay_duration).await
@@ -223,13 +300,20 @@ async fn start_source(
     tasks: &mut Tasks,
 ) -> Result<(), Failure> {
     if source.from_files.is_empty() {
-        let client = super::explain::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
-        tasks.spawn("the watch of the cluster", watch::run(client.client, writer, status));
+        let client =
+            super::explain::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
+        tasks.spawn(
+            "the watch of the cluster",
+            watch::run(client.client, writer, status),
+        );
         return Ok(());
     }
     let objects = Objects::read(&source.from_files).map_err(Failure::usage)?;
     objects.apply(&mut writer, Timestamp::now());
-    tasks.spawn("the reading of files", files::follow(source.from_files.clone(), writer));
+    tasks.spawn(
+        "the reading of files",
+        files::follow(source.from_files.clone(), writer),
+    );
     Ok(())
 }
 
@@ -251,7 +335,10 @@ impl Tasks {
     async fn next_ended(&mut self) -> (&'static str, bool) {
         match self.set.join_next_with_id().await {
             Some(Ok((id, ()))) => (self.names.get(&id).copied().unwrap_or_default(), false),
-            Some(Err(error)) => (self.names.get(&error.id()).copied().unwrap_or_default(), true),
+            Some(Err(error)) => (
+                self.names.get(&error.id()).copied().unwrap_or_default(),
+                true,
+            ),
             None => std::future::pending().await,
         }
     }
@@ -292,7 +379,9 @@ async fn until_the_end(
 
 fn ended_early((name, panicked): (&str, bool)) -> Failure {
     let how = if panicked { "panicked" } else { "ended" };
-    Failure::failed(format!("{name} {how}, which it never should; zonewise ends so that it is started anew"))
+    Failure::failed(format!(
+        "{name} {how}, which it never should; zonewise ends so that it is started anew"
+    ))
 }
 
 struct Signals {
@@ -302,7 +391,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn next(&mut self) {

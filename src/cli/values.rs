@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// A duration such as `15s`, `5m` or `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is no duration; write it like 15s, 5m or 1h30m"))?;
+    let parsed: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no duration; write it like 15s, 5m or 1h30m"))?;
     Duration::try_from(parsed).map_err(|_| format!("{text:?} is below zero"))
 }
 
@@ -14,7 +15,9 @@ pub fn idle_duration(text: &str) -> Result<Duration, String> {
     let least = Duration::from_mins(2);
     let duration = duration(text)?;
     if duration < least {
-        return Err("API servers keep idle connections for 90s, so this must be at least 120s".into());
+        return Err(
+            "API servers keep idle connections for 90s, so this must be at least 120s".into(),
+        );
     }
     Ok(duration)
 }
@@ -22,23 +25,39 @@ pub fn idle_duration(text: &str) -> Result<Duration, String> {
 /// A number of bytes such as `65536`, `64Ki` or `16Mi`.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let units = [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("", 1)];
-    let parse = |(suffix, unit): (&str, usize)| text.strip_suffix(suffix)?.parse::<usize>().ok()?.checked_mul(unit);
-    units.into_iter().find_map(parse).ok_or_else(|| format!("{text:?} is no number of bytes; write it like 65536, 64Ki or 16Mi"))
+    let parse = |(suffix, unit): (&str, usize)| {
+        text.strip_suffix(suffix)?
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(unit)
+    };
+    units
+        .into_iter()
+        .find_map(parse)
+        .ok_or_else(|| format!("{text:?} is no number of bytes; write it like 65536, 64Ki or 16Mi"))
 }
 
 /// A fraction between 0 and 1.
 pub fn fraction(text: &str) -> Result<f64, String> {
     let parsed: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
-    if (0.0..=1.0).contains(&parsed) { Ok(parsed) } else { Err(format!("{text} is not between 0 and 1")) }
+    if (0.0..=1.0).contains(&parsed) {
+        Ok(parsed)
+    } else {
+        Err(format!("{text} is not between 0 and 1"))
+    }
 }
 
 /// A Service as `namespace/name`.
 pub fn service_name(text: &str) -> Result<String, String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
             Ok(text.to_owned())
         }
-        _ => Err(format!("{text:?} is no Service; write it as NAMESPACE/NAME")),
+        _ => Err(format!(
+            "{text:?} is no Service; write it as NAMESPACE/NAME"
+        )),
     }
 }
 

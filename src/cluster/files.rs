@@ -79,8 +79,13 @@ impl Objects {
             }
         }
         if objects.nodes.is_empty() && objects.services.is_empty() && objects.slices.is_empty() {
-            let files: Vec<String> = paths.iter().map(|path| path.as_ref().display().to_string()).collect();
-            return Err(FileError::Empty { files: files.join(", ") });
+            let files: Vec<String> = paths
+                .iter()
+                .map(|path| path.as_ref().display().to_string())
+                .collect();
+            return Err(FileError::Empty {
+                files: files.join(", "),
+            });
         }
         Ok(objects)
     }
@@ -136,11 +141,21 @@ impl Objects {
 
     /// Makes a cluster hold these objects and nothing else.
     pub fn apply(&self, writer: &mut Writer, now: Timestamp) {
-        Resource::ALL.into_iter().for_each(|resource| writer.begin(resource));
-        self.nodes.iter().filter_map(typed_node).for_each(|node| writer.apply_node(&node, now));
-        self.services.iter().filter_map(typed_service).for_each(|service| writer.apply_service(&service));
-        self.slices.iter().filter_map(typed_slice).for_each(|slice| writer.apply_slice(&slice));
-        Resource::ALL.into_iter().for_each(|resource| writer.finish(resource, now));
+        for resource in Resource::ALL {
+            writer.begin(resource);
+        }
+        for node in self.nodes.iter().filter_map(typed_node) {
+            writer.apply_node(&node, now);
+        }
+        for service in self.services.iter().filter_map(typed_service) {
+            writer.apply_service(&service);
+        }
+        for slice in self.slices.iter().filter_map(typed_slice) {
+            writer.apply_slice(&slice);
+        }
+        for resource in Resource::ALL {
+            writer.finish(resource, now);
+        }
     }
 }
 
@@ -150,7 +165,9 @@ pub async fn follow(paths: Vec<PathBuf>, mut writer: Writer) {
     let mut complaint = None;
     loop {
         let now = Timestamp::now();
-        let due = writer.settle(now).and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        let due = writer
+            .settle(now)
+            .and_then(|at| Duration::try_from(at.duration_since(now)).ok());
         tokio::select! {
             () = watch.changed() => {}
             () = tokio::time::sleep(due.unwrap_or(Duration::from_hours(1))) => continue,
@@ -165,7 +182,10 @@ pub async fn follow(paths: Vec<PathBuf>, mut writer: Writer) {
             Err(error) => {
                 let error = error.to_string();
                 if complaint.as_ref() != Some(&error) {
-                    tracing::warn!(error, "the files can't be read; what they said before stays");
+                    tracing::warn!(
+                        error,
+                        "the files can't be read; what they said before stays"
+                    );
                     complaint = Some(error);
                 }
             }
@@ -188,9 +208,15 @@ pub fn typed_slice(value: &Value) -> Option<EndpointSlice<Box<str>>> {
 }
 
 fn named(value: Value) -> Result<Value, String> {
-    let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let name = value
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if name.is_empty() {
-        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let kind = value
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         return Err(format!("a {kind} without metadata.name"));
     }
     Ok(value)
@@ -199,7 +225,9 @@ fn named(value: Value) -> Result<Value, String> {
 /// As the API server does for a client without a namespace of its own.
 fn with_namespace(mut value: Value) -> Value {
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.entry("namespace").or_insert_with(|| "default".into());
+        metadata
+            .entry("namespace")
+            .or_insert_with(|| "default".into());
     }
     value
 }
@@ -213,14 +241,20 @@ fn with_kind(mut value: Value, kind: &str) -> Value {
 }
 
 fn expand(path: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let error = |source| FileError::Read { path: path.to_owned(), source };
+    let error = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
     if path == Path::new(STANDARD_INPUT) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).map_err(error)? {
         let file = entry.map_err(error)?.path();
-        let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        let extension = file
+            .extension()
+            .and_then(|e| e.to_str())
+            .unwrap_or_default();
         if matches!(extension, "yaml" | "yml" | "json") && file.is_file() {
             files.push(file);
         }
@@ -230,29 +264,46 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 }
 
 fn read_text(path: &Path) -> Result<String, FileError> {
-    let error = |source| FileError::Read { path: path.to_owned(), source };
+    let error = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let mut bytes = Vec::new();
     if path == Path::new(STANDARD_INPUT) {
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(error)?;
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(error)?;
     } else {
         bytes = std::fs::read(path).map_err(error)?;
     }
     String::from_utf8(bytes).map_err(|invalid| {
         let before = &invalid.as_bytes()[..invalid.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-        FileError::Syntax { path: path.to_owned(), line, problem: "not UTF-8 text".into() }
+        let line = before.split(|&byte| byte == b'\n').count() as u64;
+        FileError::Syntax {
+            path: path.to_owned(),
+            line,
+            problem: "not UTF-8 text".into(),
+        }
     })
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<Value>, FileError> {
-    let syntax = |line, problem| FileError::Syntax { path: path.to_owned(), line, problem };
+    let syntax = |line, problem| FileError::Syntax {
+        path: path.to_owned(),
+        line,
+        problem,
+    };
     if text.trim_start().starts_with('{') {
-        let documents = serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>();
-        return documents.map_err(|error: serde_json::Error| syntax(error.line() as u64, error.to_string()));
+        let documents = serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .collect::<Result<_, _>>();
+        return documents
+            .map_err(|error: serde_json::Error| syntax(error.line() as u64, error.to_string()));
     }
     serde_saphyr::from_multiple_with_options(text, yaml_options()).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
-        syntax(u64::from(line), error.to_string())
+        syntax(line, error.to_string())
     })
 }
 
@@ -276,32 +327,65 @@ mod tests {
 
     fn read(text: &str) -> Result<Objects, FileError> {
         let mut objects = Objects::default();
-        objects.add_text(Path::new("cluster.yaml"), text).map(|()| objects)
+        objects
+            .add_text(Path::new("cluster.yaml"), text)
+            .map(|()| objects)
     }
 
     #[test]
     fn yaml_documents_lists_and_json_are_the_same() {
         let node = "kind: Node\nmetadata: {name: n1}\n";
         assert_eq!(read(&format!("{node}---\n{node}")).unwrap().nodes.len(), 2);
-        assert_eq!(read("kind: List\nitems:\n- {kind: Node, metadata: {name: n1}}\n").unwrap().nodes.len(), 1);
-        assert_eq!(read("kind: NodeList\nitems:\n- {metadata: {name: n1}}\n").unwrap().nodes.len(), 1);
-        assert_eq!(read(r#"{"kind":"Node","metadata":{"name":"n1"}}"#).unwrap().nodes.len(), 1);
-        assert_eq!(read("---\n# nothing\n---\nkind: ConfigMap\n").unwrap().nodes.len(), 0);
+        assert_eq!(
+            read("kind: List\nitems:\n- {kind: Node, metadata: {name: n1}}\n")
+                .unwrap()
+                .nodes
+                .len(),
+            1
+        );
+        assert_eq!(
+            read("kind: NodeList\nitems:\n- {metadata: {name: n1}}\n")
+                .unwrap()
+                .nodes
+                .len(),
+            1
+        );
+        assert_eq!(
+            read(r#"{"kind":"Node","metadata":{"name":"n1"}}"#)
+                .unwrap()
+                .nodes
+                .len(),
+            1
+        );
+        assert_eq!(
+            read("---\n# nothing\n---\nkind: ConfigMap\n")
+                .unwrap()
+                .nodes
+                .len(),
+            0
+        );
     }
 
     #[test]
     fn a_mistake_is_told_with_its_file_and_line() {
-        let error = read("kind: Node\nmetadata: {name: n1\n").unwrap_err().to_string();
+        let error = read("kind: Node\nmetadata: {name: n1\n")
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("cluster.yaml:"), "{error}");
         let error = read("{\"kind\":\n \"Node\",,}").unwrap_err().to_string();
         assert!(error.starts_with("cluster.yaml:2:"), "{error}");
         let error = read("kind: Node\n").unwrap_err().to_string();
-        assert_eq!(error, "cluster.yaml: document 1: a Node without metadata.name");
+        assert_eq!(
+            error,
+            "cluster.yaml: document 1: a Node without metadata.name"
+        );
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = Objects::read(&["no/such/file.yaml"]).unwrap_err().to_string();
+        let error = Objects::read(&["no/such/file.yaml"])
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("no/such/file.yaml: "), "{error}");
     }
 }

@@ -7,24 +7,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::value::{
+    BorrowedStrDeserializer, MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer,
+};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 /// A field of type `T`, absent (or null), or of another type than `T`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Loose<T> {
     /// Not there, or null.
+    #[default]
     Absent,
     /// As expected.
     Value(T),
     /// There, and of an unexpected type or beyond its range.
     Odd,
-}
-
-impl<T> Default for Loose<T> {
-    fn default() -> Self {
-        Self::Absent
-    }
 }
 
 impl<T> Loose<T> {
@@ -136,27 +135,39 @@ impl<'de, T: Shaped + Deserialize<'de>> Visitor<'de> for LooseVisitor<T> {
     }
 
     fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Self::scalar(TEXTS, || T::deserialize(BorrowedStrDeserializer::<E>::new(text))))
+        Ok(Self::scalar(TEXTS, || {
+            T::deserialize(BorrowedStrDeserializer::<E>::new(text))
+        }))
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Self::scalar(TEXTS, || T::deserialize(StrDeserializer::<E>::new(text))))
+        Ok(Self::scalar(TEXTS, || {
+            T::deserialize(StrDeserializer::<E>::new(text))
+        }))
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Self::scalar(&[Shape::Bool], || T::deserialize(serde::de::value::BoolDeserializer::<E>::new(value))))
+        Ok(Self::scalar(&[Shape::Bool], || {
+            T::deserialize(serde::de::value::BoolDeserializer::<E>::new(value))
+        }))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Self::scalar(NUMBERS, || T::deserialize(serde::de::value::I64Deserializer::<E>::new(value))))
+        Ok(Self::scalar(NUMBERS, || {
+            T::deserialize(serde::de::value::I64Deserializer::<E>::new(value))
+        }))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Self::scalar(NUMBERS, || T::deserialize(serde::de::value::U64Deserializer::<E>::new(value))))
+        Ok(Self::scalar(NUMBERS, || {
+            T::deserialize(serde::de::value::U64Deserializer::<E>::new(value))
+        }))
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Self::scalar(NUMBERS, || T::deserialize(serde::de::value::F64Deserializer::<E>::new(value))))
+        Ok(Self::scalar(NUMBERS, || {
+            T::deserialize(serde::de::value::F64Deserializer::<E>::new(value))
+        }))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -247,7 +258,11 @@ pub struct Pairs<T>(Vec<(T, Loose<T>)>);
 impl<T: AsRef<str>> Pairs<T> {
     /// The text at `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(k, _)| k.as_ref() == key).and_then(|(_, value)| value.text())
+        self.0
+            .iter()
+            .rev()
+            .find(|(k, _)| k.as_ref() == key)
+            .and_then(|(_, value)| value.text())
     }
 
     /// Whether `key` is there, with whatever value.

@@ -15,8 +15,10 @@ use crate::planner::quantity::parse_cpu;
 const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The labels that leave a node out of capacity unless the settings name others, as in Kubernetes.
-pub const CONTROL_PLANE_LABELS: [&str; 2] =
-    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+pub const CONTROL_PLANE_LABELS: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
 
 /// How Nodes are read.
 #[derive(Debug, Clone)]
@@ -29,7 +31,10 @@ pub struct NodeRules {
 
 impl Default for NodeRules {
     fn default() -> Self {
-        Self { excluded_labels: CONTROL_PLANE_LABELS.map(str::to_owned).to_vec(), grace: Duration::from_mins(1) }
+        Self {
+            excluded_labels: CONTROL_PLANE_LABELS.map(str::to_owned).to_vec(),
+            grace: Duration::from_mins(1),
+        }
     }
 }
 
@@ -48,12 +53,23 @@ impl NodeRecord {
     pub fn read(wire: &Node<Box<str>>, rules: &NodeRules, now: Timestamp) -> Self {
         let metadata = wire.metadata();
         let label = |key: &str| metadata.and_then(|m| m.label(key));
-        let has_label = |key: &String| metadata.and_then(|m| m.labels.get()).is_some_and(|labels| labels.has(key));
-        let created = metadata.and_then(|m| m.creation_timestamp.text()).and_then(|text| text.parse().ok());
+        let has_label = |key: &String| {
+            metadata
+                .and_then(|m| m.labels.get())
+                .is_some_and(|labels| labels.has(key))
+        };
+        let created = metadata
+            .and_then(|m| m.creation_timestamp.text())
+            .and_then(|text| text.parse().ok());
         let mut record = Self {
             node: capacity::Node {
-                name: metadata.and_then(|m| m.name.text()).unwrap_or_default().into(),
-                zone: label(ZONE_LABEL).filter(|zone| !zone.is_empty()).map(Arc::from),
+                name: metadata
+                    .and_then(|m| m.name.text())
+                    .unwrap_or_default()
+                    .into(),
+                zone: label(ZONE_LABEL)
+                    .filter(|zone| !zone.is_empty())
+                    .map(Arc::from),
                 cpu: read_cpu(wire),
                 ready: is_ready(wire),
                 excluded: rules.excluded_labels.iter().any(has_label),
@@ -74,23 +90,37 @@ impl NodeRecord {
     /// When `settling` will change by itself.
     #[must_use]
     pub fn settles_at(&self) -> Option<Timestamp> {
-        self.new_until.filter(|_| self.node.settling && !self.uninitialized)
+        self.new_until
+            .filter(|_| self.node.settling && !self.uninitialized)
     }
 }
 
 fn is_ready(wire: &Node<Box<str>>) -> bool {
-    let conditions = wire.status.get().map_or(&[][..], |status| status.conditions.items());
-    let ready = conditions.iter().filter_map(|c| c.get()).find(|c| c.kind.text() == Some("Ready"));
+    let conditions = wire
+        .status
+        .get()
+        .map_or(&[][..], |status| status.conditions.items());
+    let ready = conditions
+        .iter()
+        .filter_map(|c| c.get())
+        .find(|c| c.kind.text() == Some("Ready"));
     ready.is_some_and(|condition| condition.status.text() == Some("True"))
 }
 
 fn has_taint(wire: &Node<Box<str>>, key: &str) -> bool {
     let taints = wire.spec.get().map_or(&[][..], |spec| spec.taints.items());
-    taints.iter().filter_map(|taint| taint.get()?.key.text()).any(|k| k == key)
+    taints
+        .iter()
+        .filter_map(|taint| taint.get()?.key.text())
+        .any(|k| k == key)
 }
 
 fn read_cpu(wire: &Node<Box<str>>) -> Cpu {
-    let cpu = wire.status.get().and_then(|status| status.allocatable.get()).map(|allocatable| &allocatable.cpu);
+    let cpu = wire
+        .status
+        .get()
+        .and_then(|status| status.allocatable.get())
+        .map(|allocatable| &allocatable.cpu);
     match cpu {
         Some(super::loose::Loose::Value(Number(text))) => {
             parse_cpu(text).map_or_else(|_| Cpu::Unreadable(text.clone()), Cpu::Millicores)
@@ -107,7 +137,11 @@ mod tests {
 
     fn read(json: &str) -> NodeRecord {
         let wire: Node<Box<str>> = serde_json::from_str(json).unwrap();
-        NodeRecord::read(&wire, &NodeRules::default(), "2026-01-01T00:00:30Z".parse().unwrap())
+        NodeRecord::read(
+            &wire,
+            &NodeRules::default(),
+            "2026-01-01T00:00:30Z".parse().unwrap(),
+        )
     }
 
     #[test]
@@ -123,9 +157,13 @@ mod tests {
 
     #[test]
     fn a_node_settles_for_the_grace_or_as_long_as_its_taint_says() {
-        let mut young = read(r#"{"metadata":{"name":"n1","creationTimestamp":"2026-01-01T00:00:00Z"}}"#);
+        let mut young =
+            read(r#"{"metadata":{"name":"n1","creationTimestamp":"2026-01-01T00:00:00Z"}}"#);
         assert!(young.node.settling);
-        assert_eq!(young.settles_at(), Some("2026-01-01T00:01:00Z".parse().unwrap()));
+        assert_eq!(
+            young.settles_at(),
+            Some("2026-01-01T00:01:00Z".parse().unwrap())
+        );
         young.look_at_clock("2026-01-01T00:01:00Z".parse().unwrap());
         assert!(!young.node.settling);
         let tainted = read(
@@ -137,7 +175,11 @@ mod tests {
 
     #[test]
     fn cpu_may_be_a_number_missing_or_odd() {
-        let cpu = |json: &str| read(&format!(r#"{{"status":{{"allocatable":{json}}}}}"#)).node.cpu;
+        let cpu = |json: &str| {
+            read(&format!(r#"{{"status":{{"allocatable":{json}}}}}"#))
+                .node
+                .cpu
+        };
         assert_eq!(cpu(r#"{"cpu":4}"#), Cpu::Millicores(Millicores(4000)));
         assert_eq!(cpu("{}"), Cpu::Missing);
         assert_eq!(cpu(r#"{"cpu":"1e3m"}"#), Cpu::Unreadable("1e3m".into()));

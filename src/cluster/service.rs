@@ -97,7 +97,11 @@ fn read_hints_unused(wire: &Service<Box<str>>) -> Option<HintsUnused> {
     if spec.cluster_ip.text() == Some("None") {
         return Some(HintsUnused::Headless);
     }
-    if wire.metadata().and_then(|m| m.labels.get()).is_some_and(|labels| labels.has(SERVICE_PROXY_NAME)) {
+    if wire
+        .metadata()
+        .and_then(|m| m.labels.get())
+        .is_some_and(|labels| labels.has(SERVICE_PROXY_NAME))
+    {
         return Some(HintsUnused::OtherServiceProxy);
     }
     let local = spec.internal_traffic_policy.text() == Some("Local");
@@ -107,11 +111,18 @@ fn read_hints_unused(wire: &Service<Box<str>>) -> Option<HintsUnused> {
 /// Whether traffic can come by a node port, a load balancer or an external IP, for which kube-proxy uses hints whatever
 /// the internal traffic policy.
 fn is_open_from_outside(wire: &Service<Box<str>>) -> bool {
-    let Some(spec) = wire.spec.get() else { return false };
+    let Some(spec) = wire.spec.get() else {
+        return false;
+    };
     let node_port = spec.ports.items().iter().any(|port| {
-        port.get().and_then(|p| p.node_port.get()).is_some_and(|&number| number != 0)
+        port.get()
+            .and_then(|p| p.node_port.get())
+            .is_some_and(|&number| number != 0)
     });
-    let load_balancer = wire.status.get().and_then(|status| status.load_balancer.get());
+    let load_balancer = wire
+        .status
+        .get()
+        .and_then(|status| status.load_balancer.get());
     let ingress = load_balancer.is_some_and(|lb| !lb.ingress.items().is_empty());
     node_port || ingress || !spec.external_ips.items().is_empty()
 }
@@ -126,17 +137,29 @@ mod tests {
 
     #[test]
     fn the_deprecated_annotation_wins() {
-        let both = format!(r#"{{"metadata":{{"annotations":{{"{TOPOLOGY_MODE}":"x","{TOPOLOGY_AWARE_HINTS}":"auto"}}}}}}"#);
-        assert_eq!(read(&both).topology_mode, Some((AnnotationKey::TopologyAwareHints, TopologyMode::Auto)));
+        let both = format!(
+            r#"{{"metadata":{{"annotations":{{"{TOPOLOGY_MODE}":"x","{TOPOLOGY_AWARE_HINTS}":"auto"}}}}}}"#
+        );
+        assert_eq!(
+            read(&both).topology_mode,
+            Some((AnnotationKey::TopologyAwareHints, TopologyMode::Auto))
+        );
     }
 
     #[test]
     fn local_traffic_uses_hints_only_when_it_can_come_from_outside() {
-        let inside = read(r#"{"spec":{"clusterIP":"10.0.0.1","internalTrafficPolicy":"Local","ports":[{}]}}"#);
-        assert_eq!(inside.hints_unused, Some(HintsUnused::InternalTrafficPolicyLocal));
-        let outside = read(r#"{"spec":{"internalTrafficPolicy":"Local","ports":[{"nodePort":30000}]}}"#);
+        let inside = read(
+            r#"{"spec":{"clusterIP":"10.0.0.1","internalTrafficPolicy":"Local","ports":[{}]}}"#,
+        );
+        assert_eq!(
+            inside.hints_unused,
+            Some(HintsUnused::InternalTrafficPolicyLocal)
+        );
+        let outside =
+            read(r#"{"spec":{"internalTrafficPolicy":"Local","ports":[{"nodePort":30000}]}}"#);
         assert_eq!(outside.hints_unused, None);
-        let external = read(r#"{"spec":{"internalTrafficPolicy":"Local","externalIPs":["192.0.2.1"]}}"#);
+        let external =
+            read(r#"{"spec":{"internalTrafficPolicy":"Local","externalIPs":["192.0.2.1"]}}"#);
         assert_eq!(external.hints_unused, None);
         let ingress = read(
             r#"{"spec":{"internalTrafficPolicy":"Local"},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#,
@@ -146,8 +169,15 @@ mod tests {
 
     #[test]
     fn headless_and_foreign_services_do_not_use_hints() {
-        assert_eq!(read(r#"{"spec":{"clusterIP":"None"}}"#).hints_unused, Some(HintsUnused::Headless));
-        let foreign = format!(r#"{{"metadata":{{"labels":{{"{SERVICE_PROXY_NAME}":"x"}}}},"spec":{{}}}}"#);
-        assert_eq!(read(&foreign).hints_unused, Some(HintsUnused::OtherServiceProxy));
+        assert_eq!(
+            read(r#"{"spec":{"clusterIP":"None"}}"#).hints_unused,
+            Some(HintsUnused::Headless)
+        );
+        let foreign =
+            format!(r#"{{"metadata":{{"labels":{{"{SERVICE_PROXY_NAME}":"x"}}}},"spec":{{}}}}"#);
+        assert_eq!(
+            read(&foreign).hints_unused,
+            Some(HintsUnused::OtherServiceProxy)
+        );
     }
 }

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::key::Key;
-use super::wire::{Endpoint, EndpointSlice, Wire};
 use super::loose::WireText;
+use super::wire::{Endpoint, EndpointSlice, Wire};
 
 /// The label that ties a slice to its Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
@@ -90,7 +90,9 @@ pub enum HintSet {
 
 impl HintSet {
     fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
-        let Some(first) = names.next() else { return Self::Empty };
+        let Some(first) = names.next() else {
+            return Self::Empty;
+        };
         let rest: Vec<Key> = names.map(Key::of).collect();
         if rest.is_empty() {
             return Self::One(Key::of(first));
@@ -157,10 +159,19 @@ impl SliceRecord {
     /// have the same places.
     pub fn read<T: WireText>(wire: &EndpointSlice<T>) -> Self {
         Self {
-            name: wire.metadata().and_then(|m| m.name.text()).unwrap_or_default().into(),
+            name: wire
+                .metadata()
+                .and_then(|m| m.name.text())
+                .unwrap_or_default()
+                .into(),
             address_type: AddressType::read(wire.address_type.text()),
             ports: read_ports(wire),
-            endpoints: wire.endpoints.items().iter().map(|e| e.get().map_or_else(unreadable, read_endpoint)).collect(),
+            endpoints: wire
+                .endpoints
+                .items()
+                .iter()
+                .map(|e| e.get().map_or_else(unreadable, read_endpoint))
+                .collect(),
             odd_field: wire.odd_field(),
         }
     }
@@ -169,14 +180,22 @@ impl SliceRecord {
 /// The Service that a slice belongs to, as `namespace/name`.
 pub fn service_of<T: WireText>(wire: &EndpointSlice<T>) -> Option<String> {
     let metadata = wire.metadata()?;
-    let service = metadata.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())?;
-    Some(format!("{}/{service}", metadata.namespace.text().unwrap_or_default()))
+    let service = metadata
+        .label(SERVICE_NAME_LABEL)
+        .filter(|name| !name.is_empty())?;
+    Some(format!(
+        "{}/{service}",
+        metadata.namespace.text().unwrap_or_default()
+    ))
 }
 
 fn read_ports<T: WireText>(wire: &EndpointSlice<T>) -> Box<[PortKey]> {
-    let usable = wire.ports.items().iter().filter_map(|port| port.get()).filter(|port| {
-        port.port.get().is_some_and(|&number| number != 0)
-    });
+    let usable = wire
+        .ports
+        .items()
+        .iter()
+        .filter_map(|port| port.get())
+        .filter(|port| port.port.get().is_some_and(|&number| number != 0));
     let mut keys: Vec<PortKey> = usable
         .map(|port| PortKey {
             name: port.name.text().unwrap_or_default().into(),
@@ -193,7 +212,12 @@ fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {
     let place = place.or_else(|| Key::of_present(endpoint.node_name.text()).map(Place::Node));
     EndpointRecord {
         address: Address::of(endpoint.address().unwrap_or_default()),
-        uid: Key::of_present(endpoint.target_ref.get().and_then(|target| target.uid.text())),
+        uid: Key::of_present(
+            endpoint
+                .target_ref
+                .get()
+                .and_then(|target| target.uid.text()),
+        ),
         place: place.unwrap_or(Place::Nowhere),
         hints: HintSet::read(endpoint.zone_hints()),
         ready: endpoint.is_ready(),
@@ -225,7 +249,10 @@ mod tests {
         let slice = read(
             r#"{"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"],"conditions":{"ready":false}}]}"#,
         );
-        assert_eq!(slice.endpoints.iter().map(|e| e.ready).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(
+            slice.endpoints.iter().map(|e| e.ready).collect::<Vec<_>>(),
+            [true, false]
+        );
     }
 
     #[test]
@@ -237,8 +264,15 @@ mod tests {
     #[test]
     fn ports_without_a_number_are_not_usable() {
         assert!(read(r#"{"ports":null}"#).ports.is_empty());
-        assert!(read(r#"{"ports":[{"name":"http","port":null}]}"#).ports.is_empty());
-        assert_eq!(read(r#"{"ports":[{"name":"http","port":80}]}"#).ports[0].name, "http".into());
+        assert!(
+            read(r#"{"ports":[{"name":"http","port":null}]}"#)
+                .ports
+                .is_empty()
+        );
+        assert_eq!(
+            read(r#"{"ports":[{"name":"http","port":80}]}"#).ports[0].name,
+            "http".into()
+        );
     }
 
     #[test]

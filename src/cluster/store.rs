@@ -59,15 +59,25 @@ pub struct MeasuredCapacity {
 impl MeasuredCapacity {
     fn new(capacity: Capacity, frozen: bool) -> Self {
         let numbered = capacity.zones.iter().zip(0u16..);
-        let mut by_key: Box<[_]> = numbered.map(|(zone, number)| (Key::of(&zone.name), number)).collect();
+        let mut by_key: Box<[_]> = numbered
+            .map(|(zone, number)| (Key::of(&zone.name), number))
+            .collect();
         by_key.sort_unstable();
-        Self { weights: capacity.weights().into(), by_key, frozen, capacity }
+        Self {
+            weights: capacity.weights().into(),
+            by_key,
+            frozen,
+            capacity,
+        }
     }
 
     /// The number of a zone with counted capacity.
     #[must_use]
     pub fn zone_number(&self, zone: Key) -> Option<u16> {
-        let place = self.by_key.binary_search_by_key(&zone, |(key, _)| *key).ok()?;
+        let place = self
+            .by_key
+            .binary_search_by_key(&zone, |(key, _)| *key)
+            .ok()?;
         Some(self.by_key[place].1)
     }
 }
@@ -141,7 +151,9 @@ impl Cluster {
     /// Whether all first full lists have been taken in.
     #[must_use]
     pub fn all_synced(&self) -> bool {
-        Resource::ALL.into_iter().all(|resource| self.has_synced(resource))
+        Resource::ALL
+            .into_iter()
+            .all(|resource| self.has_synced(resource))
     }
 
     /// How many objects with fields of unexpected types came so far.
@@ -162,7 +174,10 @@ pub struct StoreRules {
 
 impl Default for StoreRules {
     fn default() -> Self {
-        Self { nodes: NodeRules::default(), freeze_not_ready: 0.55 }
+        Self {
+            nodes: NodeRules::default(),
+            freeze_not_ready: 0.55,
+        }
     }
 }
 
@@ -175,7 +190,10 @@ struct Seen<V> {
 
 impl<V> Default for Seen<V> {
     fn default() -> Self {
-        Self { epoch: 0, entries: HashMap::new() }
+        Self {
+            epoch: 0,
+            entries: HashMap::new(),
+        }
     }
 }
 
@@ -199,7 +217,10 @@ impl<V> Seen<V> {
     }
 
     fn unseen(&self) -> Vec<Arc<str>> {
-        let unseen = self.entries.iter().filter(|(_, (_, seen))| *seen != self.epoch);
+        let unseen = self
+            .entries
+            .iter()
+            .filter(|(_, (_, seen))| *seen != self.epoch);
         unseen.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -254,12 +275,23 @@ impl Writer {
     pub fn finish(&mut self, resource: Resource, now: Timestamp) {
         match resource {
             Resource::Nodes => {
-                self.nodes.unseen().iter().for_each(|name| self.remove_node(name));
+                self.nodes
+                    .unseen()
+                    .iter()
+                    .for_each(|name| self.remove_node(name));
                 self.capacity_is_stale = true;
                 self.settle(now);
             }
-            Resource::Services => self.services.unseen().iter().for_each(|name| self.remove_service(name)),
-            Resource::EndpointSlices => self.slices.unseen().iter().for_each(|name| self.remove_slice(name)),
+            Resource::Services => self
+                .services
+                .unseen()
+                .iter()
+                .for_each(|name| self.remove_service(name)),
+            Resource::EndpointSlices => self
+                .slices
+                .unseen()
+                .iter()
+                .for_each(|name| self.remove_slice(name)),
         }
         self.cluster.synced[resource as usize].store(true, Ordering::Release);
     }
@@ -309,7 +341,13 @@ impl Writer {
     /// A Service is gone.
     pub fn remove_service(&mut self, name: &str) {
         self.services.remove(name);
-        self.update(name, |state| Some(ServiceState { service: None, slices: state.slices.clone(), ..Default::default() }));
+        self.update(name, |state| {
+            Some(ServiceState {
+                service: None,
+                slices: state.slices.clone(),
+                ..Default::default()
+            })
+        });
     }
 
     /// An EndpointSlice was added or changed.
@@ -329,8 +367,12 @@ impl Writer {
 
     /// An EndpointSlice is gone.
     pub fn remove_slice(&mut self, full_name: &str) {
-        let Some(service) = self.slices.remove(full_name).flatten() else { return };
-        let name = full_name.rsplit_once('/').map_or(full_name, |(_, name)| name);
+        let Some(service) = self.slices.remove(full_name).flatten() else {
+            return;
+        };
+        let name = full_name
+            .rsplit_once('/')
+            .map_or(full_name, |(_, name)| name);
         self.take_slice_from(&service, name);
     }
 
@@ -345,18 +387,28 @@ impl Writer {
         }
         self.capacity_is_stale = false;
         self.measure();
-        self.settles_at = self.nodes.entries.values().filter_map(|(record, _)| record.settles_at()).min();
+        self.settles_at = self
+            .nodes
+            .entries
+            .values()
+            .filter_map(|(record, _)| record.settles_at())
+            .min();
         self.settles_at
     }
 
     fn measure(&mut self) {
-        let measured = Capacity::measure(self.nodes.entries.values().map(|(record, _)| &record.node));
+        let measured =
+            Capacity::measure(self.nodes.entries.values().map(|(record, _)| &record.node));
         let current = self.cluster.capacity.load_full();
         let storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
         let next = if storm && current.capacity.obstacle().is_none() {
             // The list of nodes that do not count is told as it is; the zones stay as they were.
             MeasuredCapacity::new(
-                Capacity { zones: current.capacity.zones.clone(), insufficient: Vec::new(), ignored: measured.ignored },
+                Capacity {
+                    zones: current.capacity.zones.clone(),
+                    insufficient: Vec::new(),
+                    ignored: measured.ignored,
+                },
                 true,
             )
         } else {
@@ -370,7 +422,11 @@ impl Writer {
                 frozen = next.frozen,
                 not_ready = next.capacity.ignored.len(),
                 "capacity is {}",
-                if next.frozen { "held as it was: too many nodes are NotReady at once" } else { "measured again" }
+                if next.frozen {
+                    "held as it was: too many nodes are NotReady at once"
+                } else {
+                    "measured again"
+                }
             );
         }
         self.cluster.capacity.store(Arc::new(next));
@@ -378,8 +434,17 @@ impl Writer {
 
     fn take_slice_from(&mut self, service: &str, name: &str) {
         self.update(service, |state| {
-            let slices: Vec<_> = state.slices.iter().filter(|slice| &*slice.name != name).cloned().collect();
-            Some(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+            let slices: Vec<_> = state
+                .slices
+                .iter()
+                .filter(|slice| &*slice.name != name)
+                .cloned()
+                .collect();
+            Some(ServiceState {
+                service: state.service.clone(),
+                slices,
+                last_logged: state.last_logged.clone(),
+            })
         });
     }
 
@@ -416,7 +481,11 @@ fn with_slice(state: &ServiceState, record: SliceRecord) -> Option<ServiceState>
         Some(slice) => *slice = Arc::new(record),
         None => slices.push(Arc::new(record)),
     }
-    Some(ServiceState { service: state.service.clone(), slices, last_logged: state.last_logged.clone() })
+    Some(ServiceState {
+        service: state.service.clone(),
+        slices,
+        last_logged: state.last_logged.clone(),
+    })
 }
 
 /// The place of an address type in [`ServiceState::last_logged`].
@@ -467,12 +536,19 @@ mod tests {
         let mut writer = Writer::new(StoreRules::default());
         for names in [&["web-1", "web-2"][..], &["web-2"]] {
             writer.begin(Resource::EndpointSlices);
-            names.iter().for_each(|name| writer.apply_slice(&slice(name, "web")));
+            names
+                .iter()
+                .for_each(|name| writer.apply_slice(&slice(name, "web")));
             writer.finish(Resource::EndpointSlices, now());
         }
         let state = writer.cluster().service("shop/web").unwrap();
-        assert_eq!(state.slices.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["web-2"]);
-        assert!(writer.cluster().has_synced(Resource::EndpointSlices) && !writer.cluster().all_synced());
+        assert_eq!(
+            state.slices.iter().map(|s| &*s.name).collect::<Vec<_>>(),
+            ["web-2"]
+        );
+        assert!(
+            writer.cluster().has_synced(Resource::EndpointSlices) && !writer.cluster().all_synced()
+        );
     }
 
     #[test]
@@ -481,7 +557,10 @@ mod tests {
         writer.apply_slice(&slice("x", "web"));
         writer.apply_slice(&slice("x", "api"));
         assert!(writer.cluster().service("shop/web").is_none());
-        assert_eq!(writer.cluster().service("shop/api").unwrap().slices.len(), 1);
+        assert_eq!(
+            writer.cluster().service("shop/api").unwrap().slices.len(),
+            1
+        );
         writer.remove_slice("shop/x");
         assert!(writer.cluster().service_names().is_empty());
     }

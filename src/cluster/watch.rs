@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use futures::FutureExt as _;
+use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::core::{ClusterResourceScope, Resource as KubeResource};
@@ -138,11 +138,18 @@ enum Change {
 
 type Changes = BoxStream<'static, Result<(Resource, Change), (Resource, watcher::Error)>>;
 
-fn changes<W>(client: Client, resource: Resource, apply: fn(W) -> Change, gone: fn(String) -> Change) -> Changes
+fn changes<W>(
+    client: Client,
+    resource: Resource,
+    apply: fn(W) -> Change,
+    gone: fn(String) -> Change,
+) -> Changes
 where
     W: Wire + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let config = Config::default().timeout(WATCH_LIFE_SECONDS).page_size(PAGE_SIZE);
+    let config = Config::default()
+        .timeout(WATCH_LIFE_SECONDS)
+        .page_size(PAGE_SIZE);
     let events = watcher::watcher(Api::<Watched<W>>::all(client), config).default_backoff();
     let change = move |event: watcher::Result<Event<Watched<W>>>| match event {
         Ok(Event::Init) => Ok((resource, Change::Begin(resource))),
@@ -157,13 +164,30 @@ where
 /// Watches until the process ends.
 pub async fn run(client: Client, mut writer: Writer, status: Arc<WatchStatus>) {
     let mut changes: SelectAll<Changes> = futures::stream::select_all([
-        changes(client.clone(), Resource::Nodes, Change::Node, Change::NodeGone),
-        changes(client.clone(), Resource::Services, Change::Service, Change::ServiceGone),
-        changes(client, Resource::EndpointSlices, Change::Slice, Change::SliceGone),
+        changes(
+            client.clone(),
+            Resource::Nodes,
+            Change::Node,
+            Change::NodeGone,
+        ),
+        changes(
+            client.clone(),
+            Resource::Services,
+            Change::Service,
+            Change::ServiceGone,
+        ),
+        changes(
+            client,
+            Resource::EndpointSlices,
+            Change::Slice,
+            Change::SliceGone,
+        ),
     ]);
     loop {
         let now = Timestamp::now();
-        let wake = writer.settle(now).and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        let wake = writer
+            .settle(now)
+            .and_then(|at| Duration::try_from(at.duration_since(now)).ok());
         tokio::select! {
             next = changes.next() => {
                 let Some(next) = next else { return };

@@ -15,8 +15,24 @@ macro_rules! map_shaped {
 }
 
 map_shaped!(
-    Metadata, Node, NodeSpec, Taint, NodeStatus, Condition, Service, ServiceSpec, ServicePort, ServiceStatus,
-    LoadBalancer, EndpointSlice, Endpoint, Conditions, TargetRef, Hints, HintName, Port,
+    Metadata,
+    Node,
+    NodeSpec,
+    Taint,
+    NodeStatus,
+    Condition,
+    Service,
+    ServiceSpec,
+    ServicePort,
+    ServiceStatus,
+    LoadBalancer,
+    EndpointSlice,
+    Endpoint,
+    Conditions,
+    TargetRef,
+    Hints,
+    HintName,
+    Port,
 );
 
 impl Shaped for Allocatable {
@@ -227,7 +243,11 @@ pub trait Wire {
 }
 
 fn metadata_odd<T: WireText>(metadata: &Loose<Metadata<T>>) -> Option<&'static str> {
-    if metadata.is_odd() { Some("metadata") } else { metadata.get().and_then(Metadata::odd) }
+    if metadata.is_odd() {
+        Some("metadata")
+    } else {
+        metadata.get().and_then(Metadata::odd)
+    }
 }
 
 impl<T: WireText> Wire for Node<T> {
@@ -249,11 +269,19 @@ impl<T: WireText> Wire for Node<T> {
                 ("spec", self.spec.is_odd()),
                 ("spec.taints", spec.is_some_and(|s| is_odd_list(&s.taints))),
                 ("status", self.status.is_odd()),
-                ("status.conditions", status.is_some_and(|s| is_odd_list(&s.conditions))),
-                ("status.allocatable", status.is_some_and(|s| s.allocatable.is_odd())),
+                (
+                    "status.conditions",
+                    status.is_some_and(|s| is_odd_list(&s.conditions)),
+                ),
+                (
+                    "status.allocatable",
+                    status.is_some_and(|s| s.allocatable.is_odd()),
+                ),
                 (
                     "status.allocatable.cpu",
-                    status.and_then(|s| s.allocatable.get()).is_some_and(|allocatable| allocatable.cpu.is_odd()),
+                    status
+                        .and_then(|s| s.allocatable.get())
+                        .is_some_and(|allocatable| allocatable.cpu.is_odd()),
                 ),
             ])
         })
@@ -274,15 +302,34 @@ impl<T: WireText> Wire for Service<T> {
     fn odd_field(&self) -> Option<&'static str> {
         metadata_odd(&self.metadata).or_else(|| {
             let spec = self.spec.get();
-            let ingress = self.status.get().and_then(|s| s.load_balancer.get()).map(|l| &l.ingress);
+            let ingress = self
+                .status
+                .get()
+                .and_then(|s| s.load_balancer.get())
+                .map(|l| &l.ingress);
             first_odd(&[
                 ("spec", self.spec.is_odd()),
-                ("spec.clusterIP", spec.is_some_and(|s| s.cluster_ip.is_odd())),
-                ("spec.externalIPs", spec.is_some_and(|s| s.external_ips.is_odd())),
-                ("spec.internalTrafficPolicy", spec.is_some_and(|s| s.internal_traffic_policy.is_odd())),
-                ("spec.trafficDistribution", spec.is_some_and(|s| s.traffic_distribution.is_odd())),
+                (
+                    "spec.clusterIP",
+                    spec.is_some_and(|s| s.cluster_ip.is_odd()),
+                ),
+                (
+                    "spec.externalIPs",
+                    spec.is_some_and(|s| s.external_ips.is_odd()),
+                ),
+                (
+                    "spec.internalTrafficPolicy",
+                    spec.is_some_and(|s| s.internal_traffic_policy.is_odd()),
+                ),
+                (
+                    "spec.trafficDistribution",
+                    spec.is_some_and(|s| s.traffic_distribution.is_odd()),
+                ),
                 ("spec.ports", spec.is_some_and(|s| is_odd_list(&s.ports))),
-                ("status.loadBalancer.ingress", ingress.is_some_and(Loose::is_odd)),
+                (
+                    "status.loadBalancer.ingress",
+                    ingress.is_some_and(Loose::is_odd),
+                ),
             ])
         })
     }
@@ -303,16 +350,25 @@ impl<T: WireText> Wire for EndpointSlice<T> {
         metadata_odd(&self.metadata).or_else(|| {
             first_odd(&[
                 ("addressType", self.address_type.is_odd()),
-                ("ports", is_odd_list(&self.ports) || self.ports.items().iter().any(is_odd_port)),
+                (
+                    "ports",
+                    is_odd_list(&self.ports) || self.ports.items().iter().any(is_odd_port),
+                ),
                 ("endpoints", is_odd_list(&self.endpoints)),
             ])
-            .or_else(|| self.endpoints.items().iter().find_map(|endpoint| endpoint.get()?.odd_field()))
+            .or_else(|| {
+                self.endpoints
+                    .items()
+                    .iter()
+                    .find_map(|endpoint| endpoint.get()?.odd_field())
+            })
         })
     }
 }
 
 fn is_odd_port<T>(port: &Loose<Port<T>>) -> bool {
-    port.get().is_some_and(|p| p.name.is_odd() || p.protocol.is_odd() || p.port.is_odd())
+    port.get()
+        .is_some_and(|p| p.name.is_odd() || p.protocol.is_odd() || p.port.is_odd())
 }
 
 impl<T: WireText> Endpoint<T> {
@@ -324,24 +380,37 @@ impl<T: WireText> Endpoint<T> {
             ("endpoints.conditions", self.conditions.is_odd()),
             (
                 "endpoints.conditions",
-                conditions.is_some_and(|c| c.ready.is_odd() || c.serving.is_odd() || c.terminating.is_odd()),
+                conditions.is_some_and(|c| {
+                    c.ready.is_odd() || c.serving.is_odd() || c.terminating.is_odd()
+                }),
             ),
             ("endpoints.targetRef", self.target_ref.is_odd()),
             ("endpoints.nodeName", self.node_name.is_odd()),
             ("endpoints.zone", self.zone.is_odd()),
             ("endpoints.hints", self.hints.is_odd()),
-            ("endpoints.hints.forZones", hints.is_some_and(|h| is_odd_list(&h.for_zones))),
+            (
+                "endpoints.hints.forZones",
+                hints.is_some_and(|h| is_odd_list(&h.for_zones)),
+            ),
         ])
     }
 
     /// Whether kube-proxy takes it for ready: the condition is true or absent.
     pub fn is_ready(&self) -> bool {
-        self.conditions.get().and_then(|c| c.ready.get()).copied().unwrap_or(true)
+        self.conditions
+            .get()
+            .and_then(|c| c.ready.get())
+            .copied()
+            .unwrap_or(true)
     }
 
     /// Whether it is terminating.
     pub fn is_terminating(&self) -> bool {
-        self.conditions.get().and_then(|c| c.terminating.get()).copied().unwrap_or(false)
+        self.conditions
+            .get()
+            .and_then(|c| c.terminating.get())
+            .copied()
+            .unwrap_or(false)
     }
 
     /// The address that kube-proxy uses: the first.
@@ -351,7 +420,10 @@ impl<T: WireText> Endpoint<T> {
 
     /// The names of its zone hints.
     pub fn zone_hints(&self) -> impl Iterator<Item = &str> {
-        let zones = self.hints.get().map_or(&[][..], |hints| hints.for_zones.items());
+        let zones = self
+            .hints
+            .get()
+            .map_or(&[][..], |hints| hints.for_zones.items());
         zones.iter().filter_map(|zone| zone.get()?.name.text())
     }
 

@@ -36,7 +36,9 @@ pub fn stand(
         Place::Nowhere => None,
     };
     match zone {
-        Some(zone) => capacity.zone_number(zone).map_or(Stand::Homeless, Stand::Zone),
+        Some(zone) => capacity
+            .zone_number(zone)
+            .map_or(Stand::Homeless, Stand::Zone),
         None => Stand::Unknown,
     }
 }
@@ -56,19 +58,38 @@ impl<'a> EndpointSet<'a> {
         let mut copies: Vec<Member<'a>> = Vec::new();
         for (place, slice) in slices.iter().enumerate() {
             if !slice.ports.is_empty() && counts(slice) {
-                copies.extend(slice.endpoints.iter().map(|record| Member { record, in_request: place == 0 }));
+                copies.extend(slice.endpoints.iter().map(|record| Member {
+                    record,
+                    in_request: place == 0,
+                }));
             }
         }
         copies.sort_by_key(|copy| {
-            (copy.record.address, !copy.in_request, copy.record.terminating, !copy.record.ready)
+            (
+                copy.record.address,
+                !copy.in_request,
+                copy.record.terminating,
+                !copy.record.ready,
+            )
         });
         let same_address = |a: &Member<'_>, b: &Member<'_>| a.record.address == b.record.address;
         let members = copies.chunk_by(same_address).filter_map(|copies| {
             let first = copies[0];
-            let ours = || copies.iter().copied().find(|copy| copy.in_request && copy.record.ready);
-            if first.record.ready { Some(first) } else { ours() }
+            let ours = || {
+                copies
+                    .iter()
+                    .copied()
+                    .find(|copy| copy.in_request && copy.record.ready)
+            };
+            if first.record.ready {
+                Some(first)
+            } else {
+                ours()
+            }
         });
-        Self { members: members.collect() }
+        Self {
+            members: members.collect(),
+        }
     }
 
     /// The members.
@@ -78,7 +99,9 @@ impl<'a> EndpointSet<'a> {
     }
 
     fn place_of(&self, endpoint: &EndpointRecord) -> Option<usize> {
-        self.members.binary_search_by_key(&endpoint.address, |member| member.record.address).ok()
+        self.members
+            .binary_search_by_key(&endpoint.address, |member| member.record.address)
+            .ok()
     }
 
     /// The hint among `hints`, which are in the order of the members, for the address of another set's member.
@@ -92,7 +115,10 @@ impl<'a> EndpointSet<'a> {
     pub fn project(&self, slice: &SliceRecord, hints: &[u16]) -> Vec<Option<u16>> {
         let counts = !slice.ports.is_empty();
         let hint = |endpoint: &EndpointRecord| {
-            (counts && endpoint.ready).then(|| self.place_of(endpoint)).flatten().map(|place| hints[place])
+            (counts && endpoint.ready)
+                .then(|| self.place_of(endpoint))
+                .flatten()
+                .map(|place| hints[place])
         };
         slice.endpoints.iter().map(hint).collect()
     }
@@ -102,7 +128,9 @@ impl<'a> EndpointSet<'a> {
 #[must_use]
 pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<&'a PortKey> {
     let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
-    let Some(first) = counting.next() else { return Vec::new() };
+    let Some(first) = counting.next() else {
+        return Vec::new();
+    };
     if counting.all(|slice| slice.ports == first.ports) {
         return Vec::new();
     }

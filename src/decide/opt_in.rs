@@ -74,9 +74,9 @@ pub enum OptIn {
 pub fn read(service: &ServiceRecord) -> OptIn {
     match (&service.topology_mode, service.traffic_distribution) {
         (Some((key, TopologyMode::Auto)), _) => OptIn::Heuristic((*key).into(), Heuristic::Auto),
-        (Some((_, TopologyMode::Disabled)), distribution) => {
-            OptIn::Disabled { kubernetes_hints: distribution.is_some() }
-        }
+        (Some((_, TopologyMode::Disabled)), distribution) => OptIn::Disabled {
+            kubernetes_hints: distribution.is_some(),
+        },
         (Some((_, TopologyMode::Other(value))), _) => OptIn::Other(value.clone()),
         (None, Some(TrafficDistribution::SameZone)) => {
             OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Auto)
@@ -90,7 +90,10 @@ pub fn read(service: &ServiceRecord) -> OptIn {
 mod tests {
     use super::*;
 
-    fn service(mode: Option<TopologyMode>, traffic_distribution: Option<TrafficDistribution>) -> ServiceRecord {
+    fn service(
+        mode: Option<TopologyMode>,
+        traffic_distribution: Option<TrafficDistribution>,
+    ) -> ServiceRecord {
         ServiceRecord {
             topology_mode: mode.map(|mode| (AnnotationKey::TopologyMode, mode)),
             traffic_distribution,
@@ -101,17 +104,36 @@ mod tests {
 
     #[test]
     fn the_annotation_comes_before_the_traffic_distribution() {
-        let auto = service(Some(TopologyMode::Auto), Some(TrafficDistribution::SameNode));
-        assert_eq!(read(&auto), OptIn::Heuristic(OptInSource::TopologyMode, Heuristic::Auto));
-        let other = service(Some(TopologyMode::Other("x".into())), Some(TrafficDistribution::SameZone));
+        let auto = service(
+            Some(TopologyMode::Auto),
+            Some(TrafficDistribution::SameNode),
+        );
+        assert_eq!(
+            read(&auto),
+            OptIn::Heuristic(OptInSource::TopologyMode, Heuristic::Auto)
+        );
+        let other = service(
+            Some(TopologyMode::Other("x".into())),
+            Some(TrafficDistribution::SameZone),
+        );
         assert_eq!(read(&other), OptIn::Other("x".into()));
     }
 
     #[test]
     fn disabled_leaves_to_kubernetes_what_a_traffic_distribution_asks_of_it() {
         let disabled = |distribution| read(&service(Some(TopologyMode::Disabled), distribution));
-        assert_eq!(disabled(None), OptIn::Disabled { kubernetes_hints: false });
-        assert_eq!(disabled(Some(TrafficDistribution::SameZone)), OptIn::Disabled { kubernetes_hints: true });
+        assert_eq!(
+            disabled(None),
+            OptIn::Disabled {
+                kubernetes_hints: false
+            }
+        );
+        assert_eq!(
+            disabled(Some(TrafficDistribution::SameZone)),
+            OptIn::Disabled {
+                kubernetes_hints: true
+            }
+        );
     }
 
     #[test]

@@ -10,7 +10,9 @@ pub struct Threshold {
 
 impl Threshold {
     /// Kubernetes' own threshold, `OverloadThreshold` in k8s.io/endpointslice: 20 %.
-    pub const KUBERNETES: Self = Self { millionths: 200_000 };
+    pub const KUBERNETES: Self = Self {
+        millionths: 200_000,
+    };
 
     /// A threshold of so many millionths of the average load.
     #[must_use]
@@ -55,17 +57,30 @@ impl Needs {
     pub fn new(weights: &[u64], endpoints: u32, threshold: Threshold) -> Result<Self, Shortfall> {
         let total: u64 = weights.iter().sum();
         assert!(total > 0, "shares need capacity");
-        let short = |kind| Shortfall { endpoints, weights: weights.into(), threshold, kind };
+        let short = |kind| Shortfall {
+            endpoints,
+            weights: weights.into(),
+            threshold,
+            kind,
+        };
         let zones = weights.iter().filter(|&&w| w > 0).count();
         if (endpoints as usize) < zones {
             return Err(short(ShortfallKind::Endpoints));
         }
-        let minimum: Box<[u32]> = weights.iter().map(|&w| minimum(w, total, endpoints, threshold)).collect();
+        let minimum: Box<[u32]> = weights
+            .iter()
+            .map(|&w| minimum(w, total, endpoints, threshold))
+            .collect();
         let needed: u64 = minimum.iter().map(|&m| u64::from(m)).sum();
         if needed > u64::from(endpoints) {
             return Err(short(ShortfallKind::Minima { needed }));
         }
-        Ok(Self { weights: weights.into(), total, endpoints, minimum })
+        Ok(Self {
+            weights: weights.into(),
+            total,
+            endpoints,
+            minimum,
+        })
     }
 
     /// Number of zones.
@@ -130,7 +145,9 @@ pub fn least_threshold(weights: &[u64], endpoints: u32) -> Option<Threshold> {
     let load = (u128::from(loaded[worst]) * u128::from(endpoints) * u128::from(MILLION))
         .div_ceil(u128::from(total) * u128::from(counts[worst]));
     let over = load.saturating_sub(u128::from(MILLION));
-    Some(Threshold::from_millionths(u32::try_from(over).unwrap_or(u32::MAX)))
+    Some(Threshold::from_millionths(
+        u32::try_from(over).unwrap_or(u32::MAX),
+    ))
 }
 
 #[cfg(test)]
@@ -164,13 +181,26 @@ mod tests {
     #[test]
     fn the_least_threshold_is_the_least() {
         // 4 endpoints over three equal zones: 2/1/1 loads a zone with 4/3 of the average.
-        assert_eq!(least_threshold(&[1, 1, 1], 4), Some(Threshold::from_millionths(333_334)));
-        assert_eq!(least_threshold(&[1, 1, 1], 9), Some(Threshold::from_millionths(0)));
+        assert_eq!(
+            least_threshold(&[1, 1, 1], 4),
+            Some(Threshold::from_millionths(333_334))
+        );
+        assert_eq!(
+            least_threshold(&[1, 1, 1], 9),
+            Some(Threshold::from_millionths(0))
+        );
         assert_eq!(least_threshold(&[1, 1, 1], 2), None);
         for (weights, endpoints) in [(&[7u64, 2, 1][..], 5), (&[5, 4, 3, 2], 11), (&[100, 1], 3)] {
             let least = least_threshold(weights, endpoints).unwrap();
             assert!(Needs::new(weights, endpoints, least).is_ok());
-            assert!(Needs::new(weights, endpoints, Threshold::from_millionths(least.millionths - 1)).is_err());
+            assert!(
+                Needs::new(
+                    weights,
+                    endpoints,
+                    Threshold::from_millionths(least.millionths - 1)
+                )
+                .is_err()
+            );
         }
     }
 

@@ -17,7 +17,10 @@ impl Flows {
     /// Every endpoint serves its own zone, and homeless ones none yet.
     fn at_home(own: &[u32]) -> Self {
         let zones = own.len();
-        let mut flows = Self { zones, counts: vec![0; zones * (zones + 1)] };
+        let mut flows = Self {
+            zones,
+            counts: vec![0; zones * (zones + 1)],
+        };
         for (zone, &count) in own.iter().enumerate() {
             *flows.cell(Origin::Zone(zone), zone) = count;
         }
@@ -33,7 +36,6 @@ impl Flows {
     pub fn get(&self, from: Origin, to: usize) -> u32 {
         self.counts[from.row(self.zones) * self.zones + to]
     }
-
 }
 
 /// Where an endpoint stands.
@@ -61,9 +63,18 @@ impl Origin {
 /// do not allow that, which can't be when there are none.
 #[must_use]
 pub fn allocate(needs: &Needs, own: &[u32], homeless: u32, fixed: &[u32]) -> Option<Flows> {
-    let hinted = own.iter().zip(fixed).map(|(own, fixed)| i128::from(own + fixed)).collect();
+    let hinted = own
+        .iter()
+        .zip(fixed)
+        .map(|(own, fixed)| i128::from(own + fixed))
+        .collect();
     let fixed = fixed.iter().map(|&count| i128::from(count)).collect();
-    let mut allocation = Allocation { needs, fixed, hinted, flows: Flows::at_home(own) };
+    let mut allocation = Allocation {
+        needs,
+        fixed,
+        hinted,
+        flows: Flows::at_home(own),
+    };
     allocation.give_away_homeless(homeless);
     allocation.redistribute();
     allocation.repair().then_some(allocation.flows)
@@ -99,7 +110,9 @@ impl Allocation<'_> {
 
     fn give_away_homeless(&mut self, homeless: u32) {
         for _ in 0..homeless {
-            let Some((zone, _)) = self.furthest_below() else { return };
+            let Some((zone, _)) = self.furthest_below() else {
+                return;
+            };
             self.hinted[zone] += 1;
             *self.flows.cell(Origin::Homeless, zone) += 1;
         }
@@ -110,7 +123,9 @@ impl Allocation<'_> {
         loop {
             let able = (0..self.needs.zones()).filter(|&zone| self.can_give(zone));
             let giving = most(able.map(|zone| (zone, self.surplus(zone))));
-            let (Some((giver, to_give)), Some((receiver, to_receive))) = (giving, self.furthest_below()) else {
+            let (Some((giver, to_give)), Some((receiver, to_receive))) =
+                (giving, self.furthest_below())
+            else {
                 return;
             };
             let both_less_than_one = to_give < one && to_receive < one;
@@ -124,13 +139,27 @@ impl Allocation<'_> {
 
     /// Until every zone has its minimum, the zone with the most above its own target gives one. Whether all got there.
     fn repair(&mut self) -> bool {
-        let minimum: Vec<i128> = self.needs.minimum().iter().map(|&m| i128::from(m)).collect();
+        let minimum: Vec<i128> = self
+            .needs
+            .minimum()
+            .iter()
+            .map(|&m| i128::from(m))
+            .collect();
         loop {
             let zones = 0..self.needs.zones();
-            let missing = most(zones.clone().map(|zone| (zone, minimum[zone] - self.hinted[zone])));
-            let Some((receiver, 1..)) = missing else { return true };
-            let able = zones.filter(|&zone| self.hinted[zone] > minimum[zone] && self.can_give(zone));
-            let Some((giver, _)) = most(able.map(|zone| (zone, self.surplus(zone)))) else { return false };
+            let missing = most(
+                zones
+                    .clone()
+                    .map(|zone| (zone, minimum[zone] - self.hinted[zone])),
+            );
+            let Some((receiver, 1..)) = missing else {
+                return true;
+            };
+            let able =
+                zones.filter(|&zone| self.hinted[zone] > minimum[zone] && self.can_give(zone));
+            let Some((giver, _)) = most(able.map(|zone| (zone, self.surplus(zone)))) else {
+                return false;
+            };
             self.shift(giver, receiver);
         }
     }
@@ -138,7 +167,9 @@ impl Allocation<'_> {
     /// Moves one hint. An endpoint that serves `giver` from elsewhere goes before one that is at home there, and one
     /// that is at home with `receiver` before all.
     fn shift(&mut self, giver: usize, receiver: usize) {
-        let elsewhere = (0..self.needs.zones()).filter(|&zone| zone != giver && zone != receiver).map(Origin::Zone);
+        let elsewhere = (0..self.needs.zones())
+            .filter(|&zone| zone != giver && zone != receiver)
+            .map(Origin::Zone);
         let order = std::iter::once(Origin::Zone(receiver))
             .chain(std::iter::once(Origin::Homeless))
             .chain(elsewhere)
@@ -160,12 +191,21 @@ mod tests {
     use super::super::allocation::Threshold;
     use super::*;
 
-    fn counts_beside(weights: &[u64], own: &[u32], homeless: u32, fixed: &[u32]) -> Option<Vec<u32>> {
+    fn counts_beside(
+        weights: &[u64],
+        own: &[u32],
+        homeless: u32,
+        fixed: &[u32],
+    ) -> Option<Vec<u32>> {
         let endpoints = own.iter().chain(fixed).sum::<u32>() + homeless;
         let needs = Needs::new(weights, endpoints, Threshold::KUBERNETES).unwrap();
         let flows = allocate(&needs, own, homeless, fixed)?;
         let origins = || (0..own.len()).map(Origin::Zone).chain([Origin::Homeless]);
-        Some((0..own.len()).map(|zone| fixed[zone] + origins().map(|from| flows.get(from, zone)).sum::<u32>()).collect())
+        Some(
+            (0..own.len())
+                .map(|zone| fixed[zone] + origins().map(|from| flows.get(from, zone)).sum::<u32>())
+                .collect(),
+        )
     }
 
     fn counts(weights: &[u64], own: &[u32], homeless: u32) -> Vec<u32> {
@@ -191,7 +231,10 @@ mod tests {
     #[test]
     fn fixed_hints_stay_and_the_rest_goes_around_them() {
         // Siblings hold 4 for the first zone; the 5 free ones must bring the others to their minimum of 3.
-        assert_eq!(counts_beside(&[1, 1, 1], &[2, 2, 1], 0, &[3, 1, 0]), Some(vec![3, 3, 3]));
+        assert_eq!(
+            counts_beside(&[1, 1, 1], &[2, 2, 1], 0, &[3, 1, 0]),
+            Some(vec![3, 3, 3])
+        );
         assert_eq!(counts_beside(&[1, 1, 1], &[1, 0, 0], 0, &[8, 0, 0]), None);
     }
 

@@ -132,13 +132,24 @@ impl Capacity {
                 }
                 Assessment::Ignored(because) => capacity.ignored.push((node.name.clone(), because)),
                 Assessment::Insufficient(missing) => {
-                    capacity.insufficient.push(InsufficientNode { name: node.name.clone(), missing });
+                    capacity.insufficient.push(InsufficientNode {
+                        name: node.name.clone(),
+                        missing,
+                    });
                 }
             }
         }
-        capacity.zones =
-            zones.into_iter().map(|(name, (cpu, nodes))| Zone { name: name.clone(), cpu, nodes }).collect();
-        capacity.insufficient.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        capacity.zones = zones
+            .into_iter()
+            .map(|(name, (cpu, nodes))| Zone {
+                name: name.clone(),
+                cpu,
+                nodes,
+            })
+            .collect();
+        capacity
+            .insufficient
+            .sort_unstable_by(|a, b| a.name.cmp(&b.name));
         capacity.ignored.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         capacity
     }
@@ -169,7 +180,10 @@ impl Capacity {
             return Some(Reason::insufficient_node_info(&self.insufficient));
         }
         if let [zone] = self.zones.as_slice() {
-            return Some(Reason::NodesReadyInOneZoneOnly { zone: zone.name.clone(), nodes: zone.nodes });
+            return Some(Reason::NodesReadyInOneZoneOnly {
+                zone: zone.name.clone(),
+                nodes: zone.nodes,
+            });
         }
         None
     }
@@ -208,7 +222,11 @@ fn assess(node: &Node) -> Assessment<'_> {
 /// less capacity: more than `freeze_not_ready`, a fraction.
 #[must_use]
 pub fn is_storm(capacity: &Capacity, freeze_not_ready: f64) -> bool {
-    let not_ready = capacity.ignored.iter().filter(|(_, because)| *because == Ignored::NotReady).count() as u64;
+    let not_ready = capacity
+        .ignored
+        .iter()
+        .filter(|(_, because)| *because == Ignored::NotReady)
+        .count() as u64;
     let counting = capacity.sufficient_nodes() + capacity.insufficient.len() as u64;
     super::plan::ratio(not_ready, not_ready + counting) > freeze_not_ready
 }
@@ -230,9 +248,17 @@ mod tests {
 
     #[test]
     fn cpu_is_summed_by_zone_and_zones_go_by_name() {
-        let nodes = [node("n3", "b", 500), node("n1", "a", 1000), node("n2", "a", 500)];
+        let nodes = [
+            node("n3", "b", 500),
+            node("n1", "a", 1000),
+            node("n2", "a", 500),
+        ];
         let capacity = Capacity::measure(&nodes);
-        let zones: Vec<_> = capacity.zones.iter().map(|z| (&*z.name, z.cpu.0, z.nodes)).collect();
+        let zones: Vec<_> = capacity
+            .zones
+            .iter()
+            .map(|z| (&*z.name, z.cpu.0, z.nodes))
+            .collect();
         assert_eq!(zones, [("a", 1500, 2), ("b", 500, 1)]);
         assert!((capacity.share(0) - 0.75).abs() < f64::EPSILON);
         assert_eq!(capacity.obstacle(), None);
@@ -240,24 +266,52 @@ mod tests {
 
     #[test]
     fn control_plane_and_not_ready_nodes_are_left_out() {
-        let control_plane = Node { excluded: true, zone: None, ..node("cp", "a", 1) };
-        let not_ready = Node { ready: false, ..node("nr", "a", 1) };
-        let capacity = Capacity::measure(&[control_plane, not_ready, node("n", "a", 1), node("m", "b", 1)]);
-        assert_eq!(capacity.ignored, [("cp".into(), Ignored::ControlPlane), ("nr".into(), Ignored::NotReady)]);
+        let control_plane = Node {
+            excluded: true,
+            zone: None,
+            ..node("cp", "a", 1)
+        };
+        let not_ready = Node {
+            ready: false,
+            ..node("nr", "a", 1)
+        };
+        let capacity = Capacity::measure(&[
+            control_plane,
+            not_ready,
+            node("n", "a", 1),
+            node("m", "b", 1),
+        ]);
+        assert_eq!(
+            capacity.ignored,
+            [
+                ("cp".into(), Ignored::ControlPlane),
+                ("nr".into(), Ignored::NotReady)
+            ]
+        );
         assert_eq!(capacity.obstacle(), None);
     }
 
     #[test]
     fn a_node_without_zone_or_cpu_is_named_with_what_it_lacks() {
-        let capacity = Capacity::measure(&[node("n1", "", 0), node("n2", "a", 1), node("n3", "b", 1)]);
-        assert_eq!(capacity.insufficient[0].missing, [Missing::Zone, Missing::CpuAboveZero]);
+        let capacity =
+            Capacity::measure(&[node("n1", "", 0), node("n2", "a", 1), node("n3", "b", 1)]);
+        assert_eq!(
+            capacity.insufficient[0].missing,
+            [Missing::Zone, Missing::CpuAboveZero]
+        );
         let message = capacity.obstacle().unwrap().message();
-        assert!(message.contains("n1") && message.contains(ZONE_LABEL), "{message}");
+        assert!(
+            message.contains("n1") && message.contains(ZONE_LABEL),
+            "{message}"
+        );
     }
 
     #[test]
     fn a_new_node_may_still_get_its_zone() {
-        let new = Node { settling: true, ..node("n1", "", 1000) };
+        let new = Node {
+            settling: true,
+            ..node("n1", "", 1000)
+        };
         let capacity = Capacity::measure(&[new, node("n2", "a", 1), node("n3", "b", 1)]);
         assert_eq!(capacity.obstacle(), None);
         assert_eq!(capacity.ignored, [("n1".into(), Ignored::Settling)]);
@@ -265,7 +319,10 @@ mod tests {
 
     #[test]
     fn a_storm_is_more_than_the_stated_part_of_the_nodes() {
-        let down = |i: usize| Node { ready: false, ..node(&format!("d{i}"), "a", 1) };
+        let down = |i: usize| Node {
+            ready: false,
+            ..node(&format!("d{i}"), "a", 1)
+        };
         let up = |i: usize| node(&format!("u{i}"), "a", 1);
         let nodes = |d: usize, u: usize| (0..d).map(down).chain((0..u).map(up)).collect::<Vec<_>>();
         assert!(!is_storm(&Capacity::measure(&nodes(11, 9)), 0.55));

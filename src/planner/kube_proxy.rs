@@ -47,7 +47,9 @@ impl Mode {
         match self {
             Self::PreferSameZone => None,
             Self::Cluster(ClusterBecause::NoReadyEndpoint) => Some("no endpoint is ready"),
-            Self::Cluster(ClusterBecause::EndpointWithoutHint) => Some("a ready endpoint has no zone hint"),
+            Self::Cluster(ClusterBecause::EndpointWithoutHint) => {
+                Some("a ready endpoint has no zone hint")
+            }
             Self::Cluster(ClusterBecause::ZoneNotNamed) => Some("no endpoint names this zone"),
         }
     }
@@ -107,22 +109,36 @@ impl Traffic {
         let mut load = vec![0.0; endpoints.len()];
         let mut in_zone_share = 0.0;
         for zone in 0..weights.len() {
-            let seen = |e: &Endpoint| ReadyEndpoint { hinted: e.hinted, names_zone: e.hints.contains(&zone) };
+            let seen = |e: &Endpoint| ReadyEndpoint {
+                hinted: e.hinted,
+                names_zone: e.hints.contains(&zone),
+            };
             let mode = mode(endpoints.iter().map(seen));
             let all = mode != Mode::PreferSameZone;
-            let used: Vec<usize> =
-                (0..endpoints.len()).filter(|&i| all || endpoints[i].hints.contains(&zone)).collect();
-            let at_home = used.iter().filter(|&&i| endpoints[i].zone == Some(zone)).count() as u64;
+            let used: Vec<usize> = (0..endpoints.len())
+                .filter(|&i| all || endpoints[i].hints.contains(&zone))
+                .collect();
+            let at_home = used
+                .iter()
+                .filter(|&&i| endpoints[i].zone == Some(zone))
+                .count() as u64;
             in_zone_share += share(zone) * super::plan::ratio(at_home, used.len() as u64);
             let each = share(zone) * super::plan::ratio(endpoints.len() as u64, used.len() as u64);
-            used.iter().for_each(|&i| load[i] += each);
+            for &endpoint in &used {
+                load[endpoint] += each;
+            }
             modes.push(mode);
             used_by_zone.push(used);
         }
-        let worst = |indices: &mut dyn Iterator<Item = usize>| indices.map(|i| load[i] - 1.0).reduce(f64::max);
+        let worst = |indices: &mut dyn Iterator<Item = usize>| {
+            indices.map(|i| load[i] - 1.0).reduce(f64::max)
+        };
         Self {
             modes,
-            overload: used_by_zone.iter().map(|used| worst(&mut used.iter().copied())).collect(),
+            overload: used_by_zone
+                .iter()
+                .map(|used| worst(&mut used.iter().copied()))
+                .collect(),
             worst_overload: worst(&mut (0..endpoints.len())),
             in_zone_share,
         }
@@ -133,9 +149,18 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    const OURS: ReadyEndpoint = ReadyEndpoint { hinted: true, names_zone: true };
-    const OTHERS: ReadyEndpoint = ReadyEndpoint { hinted: true, names_zone: false };
-    const BARE: ReadyEndpoint = ReadyEndpoint { hinted: false, names_zone: false };
+    const OURS: ReadyEndpoint = ReadyEndpoint {
+        hinted: true,
+        names_zone: true,
+    };
+    const OTHERS: ReadyEndpoint = ReadyEndpoint {
+        hinted: true,
+        names_zone: false,
+    };
+    const BARE: ReadyEndpoint = ReadyEndpoint {
+        hinted: false,
+        names_zone: false,
+    };
 
     #[test]
     fn hints_are_followed_when_all_have_one_and_one_names_the_zone() {
@@ -144,7 +169,10 @@ mod tests {
 
     #[test]
     fn one_endpoint_without_a_hint_turns_hints_off() {
-        assert_eq!(mode([OURS, BARE]), Mode::Cluster(ClusterBecause::EndpointWithoutHint));
+        assert_eq!(
+            mode([OURS, BARE]),
+            Mode::Cluster(ClusterBecause::EndpointWithoutHint)
+        );
     }
 
     #[test]
@@ -155,8 +183,15 @@ mod tests {
 
     #[test]
     fn traffic_follows_hints_and_spreads_evenly_over_them() {
-        let hinted = |zone, hint| Endpoint { zone: Some(zone), hinted: true, hints: vec![hint] };
-        let traffic = Traffic::follow(&[1, 1], &[hinted(0, 0), hinted(0, 1), hinted(0, 1), hinted(1, 1)]);
+        let hinted = |zone, hint| Endpoint {
+            zone: Some(zone),
+            hinted: true,
+            hints: vec![hint],
+        };
+        let traffic = Traffic::follow(
+            &[1, 1],
+            &[hinted(0, 0), hinted(0, 1), hinted(0, 1), hinted(1, 1)],
+        );
         assert_eq!(traffic.modes, [Mode::PreferSameZone; 2]);
         assert_eq!(traffic.worst_overload, Some(1.0));
         assert!((traffic.overload[1].unwrap() - (2.0 / 3.0 - 1.0)).abs() < 1e-9);
@@ -165,9 +200,15 @@ mod tests {
 
     #[test]
     fn without_hints_every_endpoint_carries_the_average() {
-        let bare = |zone| Endpoint { zone: Some(zone), ..Endpoint::default() };
+        let bare = |zone| Endpoint {
+            zone: Some(zone),
+            ..Endpoint::default()
+        };
         let traffic = Traffic::follow(&[3, 1], &[bare(0), bare(1)]);
-        assert_eq!(traffic.modes, [Mode::Cluster(ClusterBecause::EndpointWithoutHint); 2]);
+        assert_eq!(
+            traffic.modes,
+            [Mode::Cluster(ClusterBecause::EndpointWithoutHint); 2]
+        );
         assert_eq!(traffic.worst_overload, Some(0.0));
         assert!((traffic.in_zone_share - 0.5).abs() < 1e-9);
     }

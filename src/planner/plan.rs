@@ -18,7 +18,8 @@ pub fn auto(weights: &[u64], threshold: Threshold, origins: &[Origin]) -> Result
     let endpoints = u32::try_from(origins.len()).unwrap_or(u32::MAX);
     let needs = Needs::new(weights, endpoints, threshold)?;
     let none_fixed = vec![0; weights.len()];
-    Ok(around(&needs, origins, &none_fixed).expect("minima that fit can be had when no hint is fixed"))
+    Ok(around(&needs, origins, &none_fixed)
+        .expect("minima that fit can be had when no hint is fixed"))
 }
 
 /// The same for endpoints at `origins` beside others whose hints can't be changed, `fixed` for each zone. `needs` must
@@ -50,7 +51,11 @@ pub struct BelowMinimum {
 
 /// The guarantee: the first zone that `hinted` leaves below its minimum, if any.
 #[must_use]
-pub fn below_minimum(weights: &[u64], hinted: &[u32], threshold: Threshold) -> Option<BelowMinimum> {
+pub fn below_minimum(
+    weights: &[u64],
+    hinted: &[u32],
+    threshold: Threshold,
+) -> Option<BelowMinimum> {
     let total: u64 = weights.iter().sum();
     let endpoints: u32 = hinted.iter().sum();
     let zones = weights.iter().zip(hinted).enumerate();
@@ -70,7 +75,10 @@ fn assign(flows: &auto::Flows, origins: &[Origin], zones: usize) -> Hints {
             Origin::Homeless => None,
         };
         let others = (0..zones).filter(move |&to| Some(to) != at_home);
-        at_home.into_iter().chain(others).flat_map(move |to| (0..flows.get(origin, to)).map(move |_| to))
+        at_home
+            .into_iter()
+            .chain(others)
+            .flat_map(move |to| (0..flows.get(origin, to)).map(move |_| to))
     };
     let mut of_zone: Vec<_> = (0..zones).map(|zone| queue(Origin::Zone(zone))).collect();
     let mut of_homeless = queue(Origin::Homeless);
@@ -78,7 +86,8 @@ fn assign(flows: &auto::Flows, origins: &[Origin], zones: usize) -> Hints {
         Origin::Zone(zone) => of_zone[*zone].next(),
         Origin::Homeless => of_homeless.next(),
     });
-    next.map(|zone| to_hint(zone.expect("every endpoint is in exactly one flow"))).collect()
+    next.map(|zone| to_hint(zone.expect("every endpoint is in exactly one flow")))
+        .collect()
 }
 
 fn to_hint(zone: usize) -> u16 {
@@ -99,7 +108,11 @@ pub fn count(hints: impl IntoIterator<Item = u16>, zones: usize) -> Vec<u32> {
 #[must_use]
 #[expect(clippy::cast_precision_loss)]
 pub fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 #[cfg(test)]
@@ -109,7 +122,17 @@ mod tests {
     #[test]
     fn endpoints_that_stay_come_first() {
         let zone = Origin::Zone;
-        let origins = [zone(0), zone(0), zone(0), zone(0), zone(1), zone(1), zone(1), zone(1), zone(2)];
+        let origins = [
+            zone(0),
+            zone(0),
+            zone(0),
+            zone(0),
+            zone(1),
+            zone(1),
+            zone(1),
+            zone(1),
+            zone(2),
+        ];
         let hints = auto(&[1, 1, 1], Threshold::KUBERNETES, &origins).unwrap();
         assert_eq!(hints, [0, 0, 0, 2, 1, 1, 1, 2, 2]);
     }

@@ -60,8 +60,13 @@ pub fn parse_cpu(text: &str) -> Result<Millicores, QuantityError> {
     if parts.negative {
         return Ok(Millicores(0));
     }
-    let mut digits: Vec<u8> = parts.whole.bytes().chain(parts.fraction.bytes()).map(|b| b - b'0').collect();
-    let fraction = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
+    let mut digits: Vec<u8> = parts
+        .whole
+        .bytes()
+        .chain(parts.fraction.bytes())
+        .map(|b| b - b'0')
+        .collect();
+    let fraction = signed(parts.fraction.len());
     let exponent = match scale {
         Scale::Decimal(exponent) => i64::from(exponent),
         Scale::Binary(doublings) => {
@@ -69,8 +74,14 @@ pub fn parse_cpu(text: &str) -> Result<Millicores, QuantityError> {
             0
         }
     };
-    const MILLI: i64 = 3;
     Ok(Millicores(round_up(&digits, exponent - fraction + MILLI)))
+}
+
+/// Decimal places of a millicore.
+const MILLI: i64 = 3;
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 struct Parts<'a> {
@@ -92,7 +103,10 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     };
     let (all_whole, rest) = take_digits(unsigned);
     let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), take_digits);
-    let letters = suffix.bytes().take_while(|b| b"eEinumkKMGTP".contains(b)).count();
+    let letters = suffix
+        .bytes()
+        .take_while(|b| b"eEinumkKMGTP".contains(b))
+        .count();
     let exponent = &suffix[letters..];
     let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
     if !exponent.bytes().all(|b| b.is_ascii_digit()) {
@@ -131,7 +145,9 @@ fn interpret_suffix(suffix: &str) -> Result<Scale, QuantityError> {
         "Pi" => Scale::Binary(50),
         "Ei" => Scale::Binary(60),
         _ => {
-            let exponent = suffix.strip_prefix(['e', 'E']).ok_or(QuantityError::Suffix)?;
+            let exponent = suffix
+                .strip_prefix(['e', 'E'])
+                .ok_or(QuantityError::Suffix)?;
             let exponent: i64 = exponent.parse().map_err(|_| QuantityError::Suffix)?;
             // Kubernetes narrows the exponent to 32 bits without a look.
             #[expect(clippy::cast_possible_truncation)]
@@ -162,24 +178,31 @@ fn double(digits: &mut Vec<u8>) {
     }
 }
 
+/// As many digits as the cap has.
+const CAP_DIGITS: usize = 13;
+
 /// `digits × 10^exponent`, rounded up and capped.
 fn round_up(digits: &[u8], exponent: i64) -> u64 {
     let Some(first) = digits.iter().position(|&d| d != 0) else {
         return 0;
     };
     let digits = &digits[first..];
-    let whole_digits = digits.len() as i64 + exponent;
+    let whole_digits = signed(digits.len()).saturating_add(exponent);
     if whole_digits <= 0 {
         return 1;
     }
-    // Thirteen digits are more than the cap.
-    const CAP_DIGITS: usize = 13;
     let whole_digits = usize::try_from(whole_digits).unwrap_or(usize::MAX);
     if whole_digits > CAP_DIGITS {
         return Millicores::MOST.0;
     }
-    let whole = (0..whole_digits).fold(0, |sum, i| sum * 10 + u64::from(digits.get(i).copied().unwrap_or(0)));
-    let rest = digits.get(whole_digits..).unwrap_or(&[]).iter().any(|&d| d != 0);
+    let whole = (0..whole_digits).fold(0, |sum, i| {
+        sum * 10 + u64::from(digits.get(i).copied().unwrap_or(0))
+    });
+    let rest = digits
+        .get(whole_digits..)
+        .unwrap_or(&[])
+        .iter()
+        .any(|&d| d != 0);
     (whole + u64::from(rest)).min(Millicores::MOST.0)
 }
 

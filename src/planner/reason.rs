@@ -43,7 +43,12 @@ impl Shortfall {
     pub fn remedy(&self) -> Remedy {
         const REACH: u32 = 1000;
         let enough = |more: &u32| {
-            allocation::Needs::new(&self.weights, self.endpoints.saturating_add(*more), self.threshold).is_ok()
+            allocation::Needs::new(
+                &self.weights,
+                self.endpoints.saturating_add(*more),
+                self.threshold,
+            )
+            .is_ok()
         };
         Remedy {
             more_endpoints: (1..=REACH).find(enough),
@@ -58,7 +63,9 @@ impl Shortfall {
         };
         let zones = self.zones();
         let problem = match self.kind {
-            ShortfallKind::Endpoints => format!("{ready} for {zones} zones, and each zone needs one of its own"),
+            ShortfallKind::Endpoints => {
+                format!("{ready} for {zones} zones, and each zone needs one of its own")
+            }
             ShortfallKind::Minima { needed } => format!(
                 "{ready} over {zones} zones can't keep every endpoint within {} above the average: the zones need \
                  at least {needed}",
@@ -80,8 +87,12 @@ pub struct Remedy {
 
 impl Remedy {
     fn advice(self) -> String {
-        let endpoints = self.more_endpoints.map(|more| format!("{more} more would do"));
-        let threshold = self.threshold.map(|t| format!("a threshold of {} would", percent(t)));
+        let endpoints = self
+            .more_endpoints
+            .map(|more| format!("{more} more would do"));
+        let threshold = self
+            .threshold
+            .map(|t| format!("a threshold of {} would", percent(t)));
         match (endpoints, threshold) {
             (Some(endpoints), Some(threshold)) => format!("; {endpoints}, or {threshold}"),
             (Some(help), None) | (None, Some(help)) => format!("; {help}"),
@@ -173,7 +184,10 @@ impl Reason {
     #[must_use]
     pub fn insufficient_node_info(nodes: &[InsufficientNode]) -> Self {
         let named = nodes.len().min(Self::NAMED);
-        Self::InsufficientNodeInfo { first: nodes[..named].into(), more: nodes.len() - named }
+        Self::InsufficientNodeInfo {
+            first: nodes[..named].into(),
+            more: nodes.len() - named,
+        }
     }
 
     /// Its word, in JSON, metrics and logs. The set is fixed.
@@ -241,7 +255,12 @@ impl Reason {
                  EndpointSlice.",
                 and_more(*more)
             ),
-            Self::PortBelowMinimum { port, zone, hinted, minimum } => format!(
+            Self::PortBelowMinimum {
+                port,
+                zone,
+                hinted,
+                minimum,
+            } => format!(
                 "Port {port:?} has {hinted} endpoints for zone {zone}, which needs {minimum}: its endpoints are not \
                  those of the Service's other ports; give it more, or a Service of its own."
             ),
@@ -250,24 +269,42 @@ impl Reason {
                                  service.kubernetes.io/topology-mode: Auto."
                 .into(),
             Self::OtherHeuristic { value } => {
-                format!("The Service's topology annotation says {value:?}, which another implementation may act on.")
+                format!(
+                    "The Service's topology annotation says {value:?}, which another implementation may act on."
+                )
             }
-            Self::PreferSameNode => "trafficDistribution is PreferSameNode, which Kubernetes acts on.".into(),
-            Self::InternalTrafficPolicyLocal => "internalTrafficPolicy is Local and nothing comes from outside, so \
+            Self::PreferSameNode => {
+                "trafficDistribution is PreferSameNode, which Kubernetes acts on.".into()
+            }
+            Self::InternalTrafficPolicyLocal => {
+                "internalTrafficPolicy is Local and nothing comes from outside, so \
                                                  kube-proxy uses endpoints on its own node alone."
-                .into(),
-            Self::Headless => "The Service is headless: clients choose endpoints, not kube-proxy.".into(),
-            Self::OtherServiceProxy => "The label service.kubernetes.io/service-proxy-name gives the Service to \
+                    .into()
+            }
+            Self::Headless => {
+                "The Service is headless: clients choose endpoints, not kube-proxy.".into()
+            }
+            Self::OtherServiceProxy => {
+                "The label service.kubernetes.io/service-proxy-name gives the Service to \
                                         another proxy than kube-proxy."
-                .into(),
-            Self::UnsupportedAddressType => "kube-proxy uses hints for address types IPv4 and IPv6 alone.".into(),
-            Self::UnknownService => "The slice's label kubernetes.io/service-name names no Service that is known."
-                .into(),
-            Self::ReservedService => "The slices of default/kubernetes and of zonewise itself are left alone.".into(),
+                    .into()
+            }
+            Self::UnsupportedAddressType => {
+                "kube-proxy uses hints for address types IPv4 and IPv6 alone.".into()
+            }
+            Self::UnknownService => {
+                "The slice's label kubernetes.io/service-name names no Service that is known."
+                    .into()
+            }
+            Self::ReservedService => {
+                "The slices of default/kubernetes and of zonewise itself are left alone.".into()
+            }
             Self::ModeOff => "zonewise is switched off (mode Off).".into(),
-            Self::NotSynced => "The caches of Nodes, Services and EndpointSlices are still filling, so the hints \
+            Self::NotSynced => {
+                "The caches of Nodes, Services and EndpointSlices are still filling, so the hints \
                                 that the slice had are kept."
-                .into(),
+                    .into()
+            }
             Self::UnreadableObject { kind, name, field } => format!(
                 "The field {field} of {kind} {name} has an unexpected type, so the hints that the slice had are kept."
             ),
@@ -283,9 +320,18 @@ fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
     for (i, node) in first.iter().enumerate() {
         let separator = if i == 0 { "" } else { "; " };
         let lacks: Vec<String> = node.missing.iter().map(describe).collect();
-        let _ = write!(text, "{separator}node {} has {}", node.name, lacks.join(" and "));
+        let _ = write!(
+            text,
+            "{separator}node {} has {}",
+            node.name,
+            lacks.join(" and ")
+        );
     }
-    let _ = write!(text, "{}; zones' shares of CPU can't be known without it.", and_more(more));
+    let _ = write!(
+        text,
+        "{}; zones' shares of CPU can't be known without it.",
+        and_more(more)
+    );
     text[..1].to_uppercase() + &text[1..]
 }
 
@@ -299,7 +345,11 @@ fn describe(missing: &Missing) -> String {
 }
 
 fn and_more(more: usize) -> String {
-    if more == 0 { String::new() } else { format!(", +{more} more") }
+    if more == 0 {
+        String::new()
+    } else {
+        format!(", +{more} more")
+    }
 }
 
 /// A threshold in percent, rounded up to a tenth so that what is advised works.
@@ -314,11 +364,20 @@ mod tests {
 
     #[test]
     fn three_nodes_are_named_and_the_rest_counted() {
-        let node = |i: u8| InsufficientNode { name: format!("n{i}").into(), missing: vec![Missing::Zone] };
+        let node = |i: u8| InsufficientNode {
+            name: format!("n{i}").into(),
+            missing: vec![Missing::Zone],
+        };
         let nodes: Vec<_> = (1..=5).map(node).collect();
         let message = Reason::insufficient_node_info(&nodes).message();
-        assert!(message.starts_with("Node n1 has no label topology.kubernetes.io/zone; node n2"), "{message}");
-        assert!(message.contains("n3") && !message.contains("n4") && message.contains("+2 more"), "{message}");
+        assert!(
+            message.starts_with("Node n1 has no label topology.kubernetes.io/zone; node n2"),
+            "{message}"
+        );
+        assert!(
+            message.contains("n3") && !message.contains("n4") && message.contains("+2 more"),
+            "{message}"
+        );
     }
 
     #[test]

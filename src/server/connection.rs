@@ -60,18 +60,28 @@ struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        Self { born: Instant::now(), packed: AtomicU64::new(Stage::New as u64), last_answer: AtomicBool::new(false) }
+        Self {
+            born: Instant::now(),
+            packed: AtomicU64::new(Stage::New as u64),
+            last_answer: AtomicBool::new(false),
+        }
     }
 
     fn enter(&self, stage: Stage) {
         let since = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX / 4);
-        self.packed.store(since * 4 + stage as u64, Ordering::Release);
+        self.packed
+            .store(since * 4 + stage as u64, Ordering::Release);
     }
 
     fn stage(&self) -> (Stage, Duration) {
         let packed = self.packed.load(Ordering::Acquire);
         let stage = [Stage::New, Stage::Busy, Stage::Answered, Stage::Idle][(packed % 4) as usize];
-        (stage, self.born.elapsed().saturating_sub(Duration::from_millis(packed / 4)))
+        (
+            stage,
+            self.born
+                .elapsed()
+                .saturating_sub(Duration::from_millis(packed / 4)),
+        )
     }
 
     fn bytes_came(&self) {
@@ -105,7 +115,11 @@ struct Noted<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         if buf.filled().len() > before {
@@ -116,7 +130,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -152,10 +170,15 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let progress = Arc::new(Progress::new());
-    let io = TokioIo::new(Noted { stream, progress: progress.clone() });
+    let io = TokioIo::new(Noted {
+        stream,
+        progress: progress.clone(),
+    });
     let service = hyper::service::service_fn({
         let (progress, drain) = (progress.clone(), drain.clone());
-        move |request: Request<Incoming>| answer(request, router.clone(), progress.clone(), drain.clone())
+        move |request: Request<Incoming>| {
+            answer(request, router.clone(), progress.clone(), drain.clone())
+        }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.header_read_timeout(None).max_buf_size(HEAD_BYTES);
@@ -197,7 +220,9 @@ async fn answer(
     progress.enter(Stage::Busy);
     let mut response = router.oneshot(request.map(Body::new)).await?;
     if drain.is_draining() || progress.last_answer.load(Ordering::Acquire) {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     progress.enter(Stage::Answered);
     Ok(response)

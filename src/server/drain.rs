@@ -45,7 +45,10 @@ impl Drain {
     /// To wait for a phase, once.
     #[must_use]
     pub fn phase(&self) -> PhaseWait {
-        PhaseWait { receiver: self.0.clone(), reached: false }
+        PhaseWait {
+            receiver: self.0.clone(),
+            reached: false,
+        }
     }
 }
 

@@ -51,26 +51,51 @@ impl Bodies {
     #[must_use]
     pub fn new(most: usize, in_flight: usize, time: Duration) -> Self {
         let units = in_flight.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
-        Self { most, in_flight: Arc::new(Semaphore::new(units)), time }
+        Self {
+            most,
+            in_flight: Arc::new(Semaphore::new(units)),
+            time,
+        }
     }
 
     /// Reads a body, holding its bytes' share of the limit as long as the permit lives.
-    async fn read(&self, request: Request, deadline: Duration) -> Result<(Bytes, OwnedSemaphorePermit), Refused> {
+    async fn read(
+        &self,
+        request: Request,
+        deadline: Duration,
+    ) -> Result<(Bytes, OwnedSemaphorePermit), Refused> {
         let length = content_length(&request)?;
         if length > self.most {
-            return Err(Refused::TooLarge { length, most: self.most });
+            return Err(Refused::TooLarge {
+                length,
+                most: self.most,
+            });
         }
         let units = u32::try_from(length.div_ceil(UNIT)).map_err(|_| Refused::Busy)?;
-        let permit = self.in_flight.clone().try_acquire_many_owned(units).map_err(|_| Refused::Busy)?;
-        let body = tokio::time::timeout(self.time.min(deadline), collect(request.into_body(), length));
+        let permit = self
+            .in_flight
+            .clone()
+            .try_acquire_many_owned(units)
+            .map_err(|_| Refused::Busy)?;
+        let body = tokio::time::timeout(
+            self.time.min(deadline),
+            collect(request.into_body(), length),
+        );
         let body = body.await.map_err(|_| Refused::TooSlow)??;
         Ok((body, permit))
     }
 }
 
 fn content_length(request: &Request) -> Result<usize, Refused> {
-    let header = request.headers().get(header::CONTENT_LENGTH).ok_or(Refused::NoLength)?;
-    header.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Refused::NoLength)
+    let header = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .ok_or(Refused::NoLength)?;
+    header
+        .to_str()
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(Refused::NoLength)
 }
 
 async fn collect(body: Body, length: usize) -> Result<Bytes, Refused> {
@@ -169,7 +194,10 @@ pub async fn readyz(State(app): State<App>) -> Response {
 }
 
 async fn not_found() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_FOUND, "there is /mutate for reviews, /healthz and /readyz\n")
+    (
+        StatusCode::NOT_FOUND,
+        "there is /mutate for reviews, /healthz and /readyz\n",
+    )
 }
 
 /// What the API server adds to the webhook's address.
@@ -182,8 +210,13 @@ impl Parameters {
     /// How long the API server waits, from its `?timeout=`; ten seconds, its default, where it does not say.
     fn deadline(&self) -> Duration {
         let text = self.timeout.as_deref().unwrap_or("10s");
-        let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
-        parsed.filter(|deadline| !deadline.is_zero()).unwrap_or(Duration::from_secs(10))
+        let parsed = text
+            .parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|duration| Duration::try_from(duration).ok());
+        parsed
+            .filter(|deadline| !deadline.is_zero())
+            .unwrap_or(Duration::from_secs(10))
     }
 }
 
@@ -204,25 +237,43 @@ fn refuse(app: &App, refused: Refused) -> Response {
     refused.into_response()
 }
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 fn answer_review(app: &App, body: &[u8]) -> Response {
     let start = Instant::now();
     // A panic must cost its own answer and no more; nothing that it could leave half done is shared.
-    let decided = std::panic::catch_unwind(AssertUnwindSafe(|| mutate::mutate(body, &app.cluster, &app.settings)));
+    let decided = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        mutate::mutate(body, &app.cluster, &app.settings)
+    }));
     let (labels, body) = match decided {
-        Ok(Ok(Answer { body, operation, decision, reason })) => {
-            (AdmissionLabels { webhook: "mutate", operation: operation.word(), decision, reason }, body)
-        }
+        Ok(Ok(Answer {
+            body,
+            operation,
+            decision,
+            reason,
+        })) => (
+            AdmissionLabels {
+                webhook: "mutate",
+                operation: operation.word(),
+                decision,
+                reason,
+            },
+            body,
+        ),
         Ok(Err(bad)) => return refuse(app, bad.into()),
         Err(_) => match mutate::allow_untouched(body) {
             Some(body) => {
-                let labels =
-                    AdmissionLabels { webhook: "mutate", operation: "OTHER", decision: "Untouched", reason: "Panic" };
+                let labels = AdmissionLabels {
+                    webhook: "mutate",
+                    operation: "OTHER",
+                    decision: "Untouched",
+                    reason: "Panic",
+                };
                 (labels, body)
             }
             None => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         },
     };
     app.metrics.count_admission(&labels, start.elapsed());
-    const JSON: HeaderValue = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, JSON)], body).into_response()
 }

@@ -63,12 +63,20 @@ impl ServingCertificate {
     ///
     /// # Errors
     /// A sentence about what is wrong with the pair.
-    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, String> {
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, String> {
         let leaf = chain.first().ok_or("there is no certificate")?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(leaf).map_err(|error| error.to_string())?;
+        let (_, parsed) =
+            x509_parser::parse_x509_certificate(leaf).map_err(|error| error.to_string())?;
         let not_after = parsed.validity().not_after.timestamp();
-        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| error.to_string())?;
-        Ok(Self { key: Arc::new(key), not_after })
+        let key =
+            CertifiedKey::from_der(chain, key, &provider()).map_err(|error| error.to_string())?;
+        Ok(Self {
+            key: Arc::new(key),
+            not_after,
+        })
     }
 }
 
@@ -92,10 +100,17 @@ impl CertificateFiles {
             .collect::<Result<_, _>>()
             .map_err(|error| pem_error(&self.certificate, &error.to_string()))?;
         if chain.is_empty() {
-            return Err(pem_error(&self.certificate, "no certificate in PEM in there"));
+            return Err(pem_error(
+                &self.certificate,
+                "no certificate in PEM in there",
+            ));
         }
-        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
-            .map_err(|error| pem_error(&self.key, &format!("no private key in PEM in there: {error}")))?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?).map_err(|error| {
+            pem_error(
+                &self.key,
+                &format!("no private key in PEM in there: {error}"),
+            )
+        })?;
         ServingCertificate::new(chain, key).map_err(|problem| TlsError::Pair {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
@@ -104,16 +119,25 @@ impl CertificateFiles {
     }
 
     fn fingerprint(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        Some((std::fs::read(&self.certificate).ok()?, std::fs::read(&self.key).ok()?))
+        Some((
+            std::fs::read(&self.certificate).ok()?,
+            std::fs::read(&self.key).ok()?,
+        ))
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| TlsError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn pem_error(path: &Path, problem: &str) -> TlsError {
-    TlsError::Pem { path: path.to_owned(), problem: problem.to_owned() }
+    TlsError::Pem {
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    }
 }
 
 /// Hands every new connection the certificate of the moment.
@@ -127,7 +151,10 @@ impl CurrentCertificate {
     /// Starts with `certificate`.
     #[must_use]
     pub fn new(certificate: &ServingCertificate, metrics: Metrics) -> Arc<Self> {
-        let current = Self { current: ArcSwap::new(certificate.key.clone()), metrics };
+        let current = Self {
+            current: ArcSwap::new(certificate.key.clone()),
+            metrics,
+        };
         current.replace(certificate);
         Arc::new(current)
     }
@@ -137,7 +164,10 @@ impl CurrentCertificate {
         self.current.store(certificate.key.clone());
         #[expect(clippy::cast_precision_loss)]
         let not_after = certificate.not_after as f64;
-        self.metrics.certificate_expiration.get_or_create(&UsageLabels { usage: "server" }).set(not_after);
+        self.metrics
+            .certificate_expiration
+            .get_or_create(&UsageLabels { usage: "server" })
+            .set(not_after);
     }
 }
 
@@ -151,7 +181,9 @@ impl ResolvesServerCert for CurrentCertificate {
 ///
 /// # Errors
 /// When the crypto provider lacks what these versions need.
-pub fn server_config(certificate: Arc<CurrentCertificate>) -> Result<rustls::ServerConfig, rustls::Error> {
+pub fn server_config(
+    certificate: Arc<CurrentCertificate>,
+) -> Result<rustls::ServerConfig, rustls::Error> {
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
         .with_no_client_auth()

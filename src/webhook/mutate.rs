@@ -37,12 +37,18 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let operation = request.operation();
     let Some(object) = request.slice() else {
         let body = review::allow(&api_version, request.uid(), None);
-        return Ok(Answer { body, operation, decision: Verdict::Untouched.word(), reason: "OtherKind" });
+        return Ok(Answer {
+            body,
+            operation,
+            decision: Verdict::Untouched.word(),
+            reason: "OtherKind",
+        });
     };
     let service = service_of(&request, object);
-    if service.is_some() && service == settings.panic_on_service {
-        panic!("asked to by --panic-on-service");
-    }
+    assert!(
+        !(service.is_some() && service == settings.panic_on_service),
+        "asked to by --panic-on-service"
+    );
     let snapshot = Snapshot::take(cluster, service.as_deref());
     let slice = SliceRecord::read(object);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
@@ -51,7 +57,12 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         Mode::Observe | Mode::Off => None,
     };
     if let Some(state) = snapshot.service() {
-        log_change(state, service.as_deref().unwrap_or_default(), &slice, &decision);
+        log_change(
+            state,
+            service.as_deref().unwrap_or_default(),
+            &slice,
+            &decision,
+        );
     }
     Ok(Answer {
         body: review::allow(&api_version, request.uid(), patch.as_deref()),
@@ -71,7 +82,9 @@ pub fn allow_untouched(body: &[u8]) -> Option<Vec<u8>> {
 /// `namespace/name` of the Service; the namespace is the request's, since the object may not say.
 fn service_of(request: &Request<'_>, object: &EndpointSlice<Text<'_>>) -> Option<String> {
     let metadata = object.metadata()?;
-    let name = metadata.label(SERVICE_NAME_LABEL).filter(|name| !name.is_empty())?;
+    let name = metadata
+        .label(SERVICE_NAME_LABEL)
+        .filter(|name| !name.is_empty())?;
     let namespace = match request.namespace() {
         "" => metadata.namespace.text().unwrap_or_default(),
         namespace => namespace,
@@ -93,7 +106,9 @@ pub fn patch_for<T: crate::cluster::loose::WireText>(
         Verdict::Hints => {
             let zones = &decision.capacity.capacity.zones;
             let wanted = |hint: &Option<u16>| {
-                hint.map_or(Wanted::Nothing, |zone| Wanted::Zone(&zones[usize::from(zone)].name))
+                hint.map_or(Wanted::Nothing, |zone| {
+                    Wanted::Zone(&zones[usize::from(zone)].name)
+                })
             };
             decision.hints.iter().map(wanted).collect::<Vec<_>>()
         }
@@ -115,8 +130,20 @@ fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision
     let message = decision.message();
     let (decided, address_type) = (decision.verdict.word(), slice.address_type.word());
     if before == 0 && decision.verdict == Verdict::Untouched {
-        tracing::debug!(service, address_type, decision = decided, reason, "{message}");
+        tracing::debug!(
+            service,
+            address_type,
+            decision = decided,
+            reason,
+            "{message}"
+        );
     } else {
-        tracing::info!(service, address_type, decision = decided, reason, "{message}");
+        tracing::info!(
+            service,
+            address_type,
+            decision = decided,
+            reason,
+            "{message}"
+        );
     }
 }

@@ -29,7 +29,9 @@ impl<T: WireText> Wanted<'_, T> {
             Self::AsSent => true,
             Self::Nothing => matches!(hints, Loose::Absent),
             Self::Zone(zone) => hints.get().is_some_and(|hints| {
-                let [only] = hints.for_zones.items() else { return false };
+                let [only] = hints.for_zones.items() else {
+                    return false;
+                };
                 name(only) == Some(zone) && hints.for_nodes.items().is_empty()
             }),
             Self::Stored(stored) => hints.get() == Some(stored),
@@ -47,7 +49,12 @@ pub fn stored_hints<'a, T: WireText>(
     object: &EndpointSlice<T>,
     old: Option<&'a EndpointSlice<T>>,
 ) -> Option<Vec<Wanted<'a, T>>> {
-    let old: HashMap<_, _> = old?.endpoints.items().iter().filter_map(|e| Some((identity(e.get()?)?, e.get()?))).collect();
+    let old: HashMap<_, _> = old?
+        .endpoints
+        .items()
+        .iter()
+        .filter_map(|e| Some((identity(e.get()?)?, e.get()?)))
+        .collect();
     let wanted = |endpoint: &Loose<Endpoint<T>>| {
         let Some(endpoint) = endpoint.get().filter(|endpoint| endpoint.is_ready()) else {
             return Some(Wanted::AsSent);
@@ -61,7 +68,10 @@ pub fn stored_hints<'a, T: WireText>(
 
 /// Address and uid: another pod on the same address is another endpoint.
 fn identity<T: WireText>(endpoint: &Endpoint<T>) -> Option<(&str, &str)> {
-    let uid = endpoint.target_ref.get().and_then(|target| target.uid.text());
+    let uid = endpoint
+        .target_ref
+        .get()
+        .and_then(|target| target.uid.text());
     Some((endpoint.address()?, uid.unwrap_or_default()))
 }
 
@@ -73,7 +83,9 @@ pub fn build<T: WireText>(
 ) -> Option<Vec<u8>> {
     let mut patch = Patch::default();
     for (index, (endpoint, wanted)) in object.endpoints.items().iter().zip(wanted).enumerate() {
-        let Some(endpoint) = endpoint.get() else { continue };
+        let Some(endpoint) = endpoint.get() else {
+            continue;
+        };
         if !wanted.is_met_by(&endpoint.hints) {
             patch.set_hints(index, &endpoint.hints, wanted);
         }
@@ -85,11 +97,19 @@ pub fn build<T: WireText>(
 }
 
 /// Whether endpoints, ports and labels are those that are stored once the hints are as wanted.
-fn changes_nothing_else<T: WireText>(object: &EndpointSlice<T>, old: &EndpointSlice<T>, wanted: &[Wanted<'_, T>]) -> bool {
+fn changes_nothing_else<T: WireText>(
+    object: &EndpointSlice<T>,
+    old: &EndpointSlice<T>,
+    wanted: &[Wanted<'_, T>],
+) -> bool {
     let (new_endpoints, old_endpoints) = (object.endpoints.items(), old.endpoints.items());
-    let labels = |slice: &EndpointSlice<T>| slice.metadata.get().and_then(|m| m.labels.get()).cloned();
-    let same = |((new, old), wanted): ((&Loose<Endpoint<T>>, &Loose<Endpoint<T>>), &Wanted<'_, T>)| {
-        let (Some(new), Some(old)) = (new.get(), old.get()) else { return false };
+    let labels =
+        |slice: &EndpointSlice<T>| slice.metadata.get().and_then(|m| m.labels.get()).cloned();
+    let same = |(place, wanted): (usize, &Wanted<'_, T>)| {
+        let (Some(new), Some(old)) = (new_endpoints[place].get(), old_endpoints[place].get())
+        else {
+            return false;
+        };
         let hints = match wanted {
             Wanted::AsSent => new.hints == old.hints,
             wanted => wanted.is_met_by(&old.hints),
@@ -99,7 +119,7 @@ fn changes_nothing_else<T: WireText>(object: &EndpointSlice<T>, old: &EndpointSl
     new_endpoints.len() == old_endpoints.len()
         && object.ports == old.ports
         && labels(object) == labels(old)
-        && new_endpoints.iter().zip(old_endpoints).zip(wanted).all(same)
+        && wanted.iter().enumerate().all(same)
 }
 
 /// Operations as they are written; JSON text, since types for them cost more than all else together.
@@ -110,7 +130,8 @@ struct Patch {
 
 impl Patch {
     fn operation(&mut self, op: &str, path: impl std::fmt::Display) {
-        self.text.push(if self.text.is_empty() { b'[' } else { b',' });
+        self.text
+            .push(if self.text.is_empty() { b'[' } else { b',' });
         write!(self.text, r#"{{"op":"{op}","path":"{path}""#).expect("memory takes all writes");
     }
 
@@ -122,9 +143,18 @@ impl Patch {
         serde_json::to_writer(&mut self.text, text).expect("memory takes all writes");
     }
 
-    fn set_hints<T: WireText>(&mut self, index: usize, sent: &Loose<Hints<T>>, wanted: &Wanted<'_, T>) {
+    fn set_hints<T: WireText>(
+        &mut self,
+        index: usize,
+        sent: &Loose<Hints<T>>,
+        wanted: &Wanted<'_, T>,
+    ) {
         let path = format_args!("/endpoints/{index}/hints");
-        let op = if matches!(sent, Loose::Absent) { "add" } else { "replace" };
+        let op = if matches!(sent, Loose::Absent) {
+            "add"
+        } else {
+            "replace"
+        };
         match wanted {
             Wanted::AsSent => {}
             Wanted::Nothing => {
@@ -133,7 +163,8 @@ impl Patch {
             }
             Wanted::Zone(zone) => {
                 self.operation(op, path);
-                self.text.extend_from_slice(br#","value":{"forZones":[{"name":"#);
+                self.text
+                    .extend_from_slice(br#","value":{"forZones":[{"name":"#);
                 self.string(zone);
                 self.text.extend_from_slice(b"}]}");
                 self.end();
@@ -163,10 +194,20 @@ impl Patch {
         self.text.push(b']');
     }
 
-    fn restore_trigger_time<T: WireText>(&mut self, object: &EndpointSlice<T>, old: &EndpointSlice<T>) {
-        const PATH: &str = "/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time";
-        let annotation = |slice: &EndpointSlice<T>| Some(slice.metadata.get()?.annotation(TRIGGER_TIME)?.to_owned());
-        let has_annotations = object.metadata.get().is_some_and(|metadata| metadata.annotations.get().is_some());
+    fn restore_trigger_time<T: WireText>(
+        &mut self,
+        object: &EndpointSlice<T>,
+        old: &EndpointSlice<T>,
+    ) {
+        const PATH: &str =
+            "/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time";
+        let annotation = |slice: &EndpointSlice<T>| {
+            Some(slice.metadata.get()?.annotation(TRIGGER_TIME)?.to_owned())
+        };
+        let has_annotations = object
+            .metadata
+            .get()
+            .is_some_and(|metadata| metadata.annotations.get().is_some());
         match (annotation(object), annotation(old)) {
             (sent, stored) if sent == stored => {}
             (Some(_), None) => {
@@ -204,16 +245,21 @@ mod tests {
     }
 
     fn text(patch: Option<Vec<u8>>) -> String {
-        patch.map(|patch| String::from_utf8(patch).unwrap()).unwrap_or_default()
+        patch
+            .map(|patch| String::from_utf8(patch).unwrap())
+            .unwrap_or_default()
     }
 
     const BARE: &str = r#"{"endpoints":[{"addresses":["10.0.0.1"]}]}"#;
-    const HINTED: &str = r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}]}}]}"#;
+    const HINTED: &str =
+        r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}]}}]}"#;
     const EMPTY: &str = r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{}}]}"#;
 
     #[test]
     fn only_what_differs_is_patched() {
-        let patch = |object: &str, wanted: Wanted<'_, Box<str>>| text(build(&slice(object), None, &[wanted]));
+        let patch = |object: &str, wanted: Wanted<'_, Box<str>>| {
+            text(build(&slice(object), None, &[wanted]))
+        };
         assert_eq!(
             patch(BARE, Wanted::Zone("a")),
             r#"[{"op":"add","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#
@@ -224,7 +270,10 @@ mod tests {
         );
         assert_eq!(patch(HINTED, Wanted::Zone("a")), "");
         assert_eq!(patch(BARE, Wanted::Nothing), "");
-        assert_eq!(patch(EMPTY, Wanted::Nothing), r#"[{"op":"remove","path":"/endpoints/0/hints"}]"#);
+        assert_eq!(
+            patch(EMPTY, Wanted::Nothing),
+            r#"[{"op":"remove","path":"/endpoints/0/hints"}]"#
+        );
     }
 
     #[test]
@@ -233,20 +282,38 @@ mod tests {
             r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}],"forNodes":[{"name":"n"}]}}]}"#,
         );
         let patch = text(build(&object, None, &[Wanted::Zone("a")]));
-        assert_eq!(patch, r#"[{"op":"replace","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#);
+        assert_eq!(
+            patch,
+            r#"[{"op":"replace","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#
+        );
     }
 
     #[test]
     fn the_trigger_time_is_put_back_when_nothing_else_changes() {
         let with = |time: &str, endpoints: &str| {
-            slice(&format!(r#"{{"metadata":{{"annotations":{{"{TRIGGER_TIME}":"{time}"}}}},{}}}"#, &endpoints[1..endpoints.len() - 1]))
+            slice(&format!(
+                r#"{{"metadata":{{"annotations":{{"{TRIGGER_TIME}":"{time}"}}}},{}}}"#,
+                &endpoints[1..endpoints.len() - 1]
+            ))
         };
-        let patch = text(build(&with("2", BARE), Some(&with("1", HINTED)), &[Wanted::Zone("a")]));
+        let patch = text(build(
+            &with("2", BARE),
+            Some(&with("1", HINTED)),
+            &[Wanted::Zone("a")],
+        ));
         assert!(patch.contains(r#""path":"/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time","value":"1""#));
-        let patch = text(build(&with("2", BARE), Some(&with("1", HINTED)), &[Wanted::Zone("b")]));
+        let patch = text(build(
+            &with("2", BARE),
+            Some(&with("1", HINTED)),
+            &[Wanted::Zone("b")],
+        ));
         assert!(!patch.contains("trigger-time"), "{patch}");
         let without = slice(HINTED);
-        let patch = text(build(&with("2", HINTED), Some(&without), &[Wanted::Zone("a")]));
+        let patch = text(build(
+            &with("2", HINTED),
+            Some(&without),
+            &[Wanted::Zone("a")],
+        ));
         assert_eq!(
             patch,
             r#"[{"op":"remove","path":"/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time"}]"#
@@ -258,10 +325,13 @@ mod tests {
         let stored = slice(HINTED);
         let object = slice(BARE);
         let wanted = stored_hints(&object, Some(&stored)).unwrap();
-        assert!(text(build(&object, Some(&stored), &wanted)).contains(r#""forZones":[{"name":"a"}]"#));
+        assert!(
+            text(build(&object, Some(&stored), &wanted)).contains(r#""forZones":[{"name":"a"}]"#)
+        );
         let two = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}]}"#);
         assert!(stored_hints(&two, Some(&stored)).is_none());
-        let another_pod = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"],"targetRef":{"uid":"x"}}]}"#);
+        let another_pod =
+            slice(r#"{"endpoints":[{"addresses":["10.0.0.1"],"targetRef":{"uid":"x"}}]}"#);
         assert!(stored_hints(&another_pod, Some(&stored)).is_none());
         assert!(stored_hints(&object, None).is_none());
     }

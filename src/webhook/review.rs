@@ -12,7 +12,9 @@ pub enum BadReview {
     #[error("the body is no AdmissionReview: {0}")]
     Json(#[from] serde_json::Error),
     /// It has no request.
-    #[error("the AdmissionReview has no request; this endpoint answers reviews that an API server sends")]
+    #[error(
+        "the AdmissionReview has no request; this endpoint answers reviews that an API server sends"
+    )]
     NoRequest,
     /// The request can't be answered.
     #[error("the request of the AdmissionReview has no uid, so there is nothing to answer to")]
@@ -102,7 +104,15 @@ pub fn parse(body: &[u8]) -> Result<(String, Request<'_>), BadReview> {
         return Err(BadReview::NoUid);
     }
     let api_version = text(review.api_version.as_ref());
-    Ok((if api_version.is_empty() { V1 } else { api_version }.to_owned(), request))
+    Ok((
+        if api_version.is_empty() {
+            V1
+        } else {
+            api_version
+        }
+        .to_owned(),
+        request,
+    ))
 }
 
 impl Request<'_> {
@@ -208,7 +218,8 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_uid_and_version() {
-        let answer: serde_json::Value = serde_json::from_slice(&allow("admission.k8s.io/v1", "u\"1", Some(b"[]"))).unwrap();
+        let answer: serde_json::Value =
+            serde_json::from_slice(&allow("admission.k8s.io/v1", "u\"1", Some(b"[]"))).unwrap();
         assert_eq!(
             answer,
             serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

@@ -100,11 +100,22 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for node in &self.nodes {
             let zone = node.zone.as_deref().unwrap_or("no zone");
-            write!(f, "\n{} in {zone}: {}m, {:?}", node.name, node.millicores, node.state)?;
+            write!(
+                f,
+                "\n{} in {zone}: {}m, {:?}",
+                node.name, node.millicores, node.state
+            )?;
         }
         for slice in &self.slices {
-            write!(f, "\n{} ({:?}, {:?})", slice.name, slice.family, slice.ports)?;
-            slice.endpoints.iter().try_for_each(|endpoint| write!(f, "\n    {endpoint:?}"))?;
+            write!(
+                f,
+                "\n{} ({:?}, {:?})",
+                slice.name, slice.family, slice.ports
+            )?;
+            slice
+                .endpoints
+                .iter()
+                .try_for_each(|endpoint| write!(f, "\n    {endpoint:?}"))?;
         }
         Ok(())
     }
@@ -113,9 +124,19 @@ impl fmt::Debug for World {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { zone, node } = &self.place;
-        write!(f, "{} of {} in {zone:?} on {node:?}, ready: {:?}", self.address, self.uid, self.ready)?;
-        f.write_str(if self.terminating { ", terminating" } else { "" })?;
-        self.hint.iter().try_for_each(|hint| write!(f, ", hinted for {hint}"))
+        write!(
+            f,
+            "{} of {} in {zone:?} on {node:?}, ready: {:?}",
+            self.address, self.uid, self.ready
+        )?;
+        f.write_str(if self.terminating {
+            ", terminating"
+        } else {
+            ""
+        })?;
+        self.hint
+            .iter()
+            .try_for_each(|hint| write!(f, ", hinted for {hint}"))
     }
 }
 
@@ -159,7 +180,10 @@ impl Ports {
             Self::HttpAndGrpc => &[("http", "TCP"), ("grpc", "TCP")],
             Self::Null | Self::NoNumber | Self::NoneAtAll => &[],
         };
-        names.iter().map(|(name, protocol)| ((*name).to_owned(), (*protocol).to_owned())).collect()
+        names
+            .iter()
+            .map(|(name, protocol)| ((*name).to_owned(), (*protocol).to_owned()))
+            .collect()
     }
 
     fn to_json(self) -> Value {
@@ -168,7 +192,9 @@ impl Ports {
             Self::HttpOnAnotherNumber => json!([{"name": "http", "protocol": "TCP", "port": 8080}]),
             Self::HttpByUdp => json!([{"name": "http", "protocol": "UDP", "port": 80}]),
             Self::Grpc => json!([{"name": "grpc", "protocol": "TCP", "port": 90}]),
-            Self::HttpAndGrpc => json!([{"name": "http", "port": 80}, {"name": "grpc", "port": 90}]),
+            Self::HttpAndGrpc => {
+                json!([{"name": "http", "port": 80}, {"name": "grpc", "port": 90}])
+            }
             Self::Null => Value::Null,
             Self::NoNumber => json!([{"name": "http", "port": null}]),
             Self::NoneAtAll => json!([]),
@@ -213,7 +239,12 @@ impl Slice {
     pub fn decide(&self, cluster: &Cluster) -> Decision {
         let wire = files::typed_slice(&self.to_json()).expect("any object is a slice");
         let snapshot = Snapshot::take(cluster, Some(SERVICE));
-        decide(&snapshot, Some(SERVICE), &SliceRecord::read(&wire), &Settings::default())
+        decide(
+            &snapshot,
+            Some(SERVICE),
+            &SliceRecord::read(&wire),
+            &Settings::default(),
+        )
     }
 
     /// The hints that the slice has once `decision` is carried out.
@@ -221,18 +252,26 @@ impl Slice {
         let zones = &decision.capacity.capacity.zones;
         match decision.verdict {
             Verdict::Hints => {
-                let name = |number: &Option<u16>| number.map(|number| zones[usize::from(number)].name.to_string());
+                let name = |number: &Option<u16>| {
+                    number.map(|number| zones[usize::from(number)].name.to_string())
+                };
                 decision.hints.iter().map(name).collect()
             }
             Verdict::Strip => vec![None; self.endpoints.len()],
-            Verdict::Kept | Verdict::Untouched => self.endpoints.iter().map(|e| e.hint.clone()).collect(),
+            Verdict::Kept | Verdict::Untouched => {
+                self.endpoints.iter().map(|e| e.hint.clone()).collect()
+            }
         }
     }
 }
 
 impl Node {
     fn to_json(&self) -> Value {
-        let ready = if self.state == NodeState::NotReady { "False" } else { "True" };
+        let ready = if self.state == NodeState::NotReady {
+            "False"
+        } else {
+            "True"
+        };
         let mut json = json!({
             "kind": "Node",
             "metadata": {"name": self.name, "labels": {"kubernetes.io/os": "linux"}},
@@ -281,17 +320,27 @@ impl World {
     /// Decides on every slice, each beside the others as they are stored.
     pub fn decide_each(&self) -> Vec<Decision> {
         let cluster: Arc<Cluster> = self.load().cluster();
-        self.slices.iter().map(|slice| slice.decide(&cluster)).collect()
+        self.slices
+            .iter()
+            .map(|slice| slice.decide(&cluster))
+            .collect()
     }
 
     /// The hints that every slice has once its decision is carried out.
     pub fn hints_after(&self, decisions: &[Decision]) -> Hints {
-        self.slices.iter().zip(decisions).map(|(slice, decision)| slice.hints_after(decision)).collect()
+        self.slices
+            .iter()
+            .zip(decisions)
+            .map(|(slice, decision)| slice.hints_after(decision))
+            .collect()
     }
 
     /// The hints that are stored.
     pub fn stored_hints(&self) -> Hints {
-        self.slices.iter().map(|slice| slice.endpoints.iter().map(|e| e.hint.clone()).collect()).collect()
+        self.slices
+            .iter()
+            .map(|slice| slice.endpoints.iter().map(|e| e.hint.clone()).collect())
+            .collect()
     }
 
     /// The same with nodes, slices and endpoints in another order.
@@ -300,7 +349,10 @@ impl World {
         let mut dice = Dice(seed);
         dice.shuffle(&mut world.nodes);
         dice.shuffle(&mut world.slices);
-        world.slices.iter_mut().for_each(|slice| dice.shuffle(&mut slice.endpoints));
+        world
+            .slices
+            .iter_mut()
+            .for_each(|slice| dice.shuffle(&mut slice.endpoints));
         world
     }
 }
@@ -322,27 +374,51 @@ impl Dice {
 }
 
 /// Zone names; the last two never have a node that counts.
-const ZONES: [&str; 6] = ["zone-a", "zone-b", "zone-c", "zone-d", "zone-control-plane", "zone-without-nodes"];
+const ZONES: [&str; 6] = [
+    "zone-a",
+    "zone-b",
+    "zone-c",
+    "zone-d",
+    "zone-control-plane",
+    "zone-without-nodes",
+];
 
 /// Clusters with two to four zones, or rarely one, with a Service of up to four slices and 40 pods, some of which stand
 /// twice as one of `twins` says, and none of which is hinted.
 pub fn worlds(twins: &'static [Twin]) -> impl Strategy<Value = World> {
-    (nodes(), vec((family(), ports()), 1..=4), any::<bool>(), vec(pod(twins), 0..=40), 0u8..10).prop_map(
-        |((zones, nodes), kinds, all_alike, pods, luck)| {
+    (
+        nodes(),
+        vec((family(), ports()), 1..=4),
+        any::<bool>(),
+        vec(pod(twins), 0..=40),
+        0u8..10,
+    )
+        .prop_map(|((zones, nodes), kinds, all_alike, pods, luck)| {
             let mut slices: Vec<Slice> = (1..)
-                .zip(kinds.iter().map(|&kind| if all_alike { kinds[0] } else { kind }))
-                .map(|(i, (family, ports))| Slice { name: format!("web-{i}"), family, ports, endpoints: Vec::new() })
+                .zip(
+                    kinds
+                        .iter()
+                        .map(|&kind| if all_alike { kinds[0] } else { kind }),
+                )
+                .map(|(i, (family, ports))| Slice {
+                    name: format!("web-{i}"),
+                    family,
+                    ports,
+                    endpoints: Vec::new(),
+                })
                 .collect();
             for (number, mut pod) in (1..).zip(pods) {
                 // One pod that nobody can place is enough to strip a Service, so that few worlds have one.
                 if luck == 0 && number == 1 {
-                    pod.spot = Spot { zone: None, node: None };
+                    pod.spot = Spot {
+                        zone: None,
+                        node: None,
+                    };
                 }
                 pod.place_into(&mut slices, zones, number);
             }
             World { nodes, slices }
-        },
-    )
+        })
 }
 
 /// How many zones the nodes are spread over, and the nodes.
@@ -360,7 +436,14 @@ fn nodes() -> impl Strategy<Value = (usize, Vec<Node>)> {
             .enumerate()
             .map(|(i, (millicores, state))| Node {
                 name: format!("node-{i}"),
-                zone: Some(ZONES[if state == NodeState::ControlPlane { 4 } else { i % zones }].to_owned()),
+                zone: Some(
+                    ZONES[if state == NodeState::ControlPlane {
+                        4
+                    } else {
+                        i % zones
+                    }]
+                    .to_owned(),
+                ),
                 millicores,
                 state,
             })
@@ -424,7 +507,9 @@ struct Spot {
 }
 
 fn spot() -> impl Strategy<Value = Spot> {
-    let zone = || prop_oneof![12 => (0usize..4).prop_map(Ok), 1 => (4usize..6).prop_map(Err)].prop_map(Some);
+    let zone = || {
+        prop_oneof![12 => (0usize..4).prop_map(Ok), 1 => (4usize..6).prop_map(Err)].prop_map(Some)
+    };
     // The first two nodes are in every world.
     let node = || (0usize..2).prop_map(Some);
     prop_oneof![
@@ -436,7 +521,9 @@ fn spot() -> impl Strategy<Value = Spot> {
 
 impl Spot {
     fn place(self, zones: usize) -> Place {
-        let zone_name = |zone: Result<usize, usize>| ZONES[zone.map_or_else(|outside| outside, |zone| zone % zones)];
+        let zone_name = |zone: Result<usize, usize>| {
+            ZONES[zone.map_or_else(|outside| outside, |zone| zone % zones)]
+        };
         Place {
             zone: self.zone.map(|zone| zone_name(zone).to_owned()),
             node: self.node.map(|node| format!("node-{node}")),
@@ -452,17 +539,34 @@ impl Pod {
             address: family.address(number),
             uid: format!("pod-{number}"),
             ready: self.ready,
-            terminating: self.terminating,
+            terminating: self.terminating && !matches!(self.twin, Some((_, Twin::Terminating, ..))),
             place: self.spot.place(zones),
             hint: None,
         };
         let twin = self.twin.map(|(slice, twin, ready, spot)| {
             let uid = format!("pod-{number}-other");
-            let other = Endpoint { uid, ready, place: spot.place(zones), ..endpoint.clone() };
+            let other = Endpoint {
+                uid,
+                ready,
+                place: spot.place(zones),
+                ..endpoint.clone()
+            };
             let copy = match twin {
                 Twin::Moved => endpoint.clone(),
-                Twin::Terminating => Endpoint { terminating: true, ..other },
-                Twin::Running => Endpoint { terminating: false, ..other },
+                // Pods that terminate are ready only where a Service publishes all as ready.
+                Twin::Terminating if !endpoint.is_ready() => Endpoint {
+                    terminating: true,
+                    ready: Some(false),
+                    ..other
+                },
+                Twin::Terminating => Endpoint {
+                    terminating: true,
+                    ..other
+                },
+                Twin::Running => Endpoint {
+                    terminating: false,
+                    ..other
+                },
             };
             (slice % slices.len(), copy)
         });

@@ -11,18 +11,23 @@ pub const KUBERNETES: u32 = 200_000;
 pub fn minima(cpus: &[u64], endpoints: usize, millionths: u32) -> Vec<u128> {
     let total: u128 = cpus.iter().map(|&cpu| u128::from(cpu)).sum();
     let whole = total * (1_000_000 + u128::from(millionths));
-    cpus.iter().map(|&cpu| (u128::from(cpu) * endpoints as u128 * 1_000_000).div_ceil(whole)).collect()
+    cpus.iter()
+        .map(|&cpu| (u128::from(cpu) * endpoints as u128 * 1_000_000).div_ceil(whole))
+        .collect()
 }
 
 /// Whether every zone can have its minimum, and an endpoint at all.
 pub fn fits(cpus: &[u64], endpoints: usize, millionths: u32) -> bool {
-    endpoints >= cpus.len() && minima(cpus, endpoints, millionths).iter().sum::<u128>() <= endpoints as u128
+    endpoints >= cpus.len()
+        && minima(cpus, endpoints, millionths).iter().sum::<u128>() <= endpoints as u128
 }
 
 /// The zones that have too few of the endpoints that are hinted, `counts` for each zone.
 pub fn zones_below_minimum(cpus: &[u64], counts: &[usize], millionths: u32) -> Vec<usize> {
     let minima = minima(cpus, counts.iter().sum(), millionths);
-    (0..cpus.len()).filter(|&zone| (counts[zone] as u128) < minima[zone]).collect()
+    (0..cpus.len())
+        .filter(|&zone| (counts[zone] as u128) < minima[zone])
+        .collect()
 }
 
 /// The zones where an endpoint would carry more than the average and the threshold on top: the same, said in loads.
@@ -31,13 +36,19 @@ pub fn zones_overloaded(cpus: &[u64], counts: &[usize], millionths: u32) -> Vec<
     let endpoints = counts.iter().sum::<usize>() as u128;
     let load = |zone: usize| u128::from(cpus[zone]) * endpoints * 1_000_000;
     let ceiling = |zone: usize| total * counts[zone] as u128 * (1_000_000 + u128::from(millionths));
-    (0..cpus.len()).filter(|&zone| load(zone) > ceiling(zone)).collect()
+    (0..cpus.len())
+        .filter(|&zone| load(zone) > ceiling(zone))
+        .collect()
 }
 
 /// The CPU of each zone by name, or Kubernetes' word for why it can't be known.
 pub fn capacity(world: &World) -> Result<BTreeMap<String, u64>, &'static str> {
     let mut zones = BTreeMap::new();
-    for node in world.nodes.iter().filter(|node| node.state == NodeState::Ready) {
+    for node in world
+        .nodes
+        .iter()
+        .filter(|node| node.state == NodeState::Ready)
+    {
         match (&node.zone, node.millicores) {
             (Some(zone), 1..) => *zones.entry(zone.clone()).or_default() += node.millicores,
             _ => return Err("InsufficientNodeInfo"),
@@ -57,16 +68,26 @@ pub type Spot = (usize, usize);
 pub type PortName = (String, String);
 
 fn slices_of(world: &World, family: Family) -> impl Iterator<Item = (usize, &Slice)> {
-    world.slices.iter().enumerate().filter(move |(_, slice)| slice.family == family)
+    world
+        .slices
+        .iter()
+        .enumerate()
+        .filter(move |(_, slice)| slice.family == family)
 }
 
 /// The ports of a family, each with the ready endpoints behind it as kube-proxy knows them: one for each address, and
 /// a pod that runs rather than one that terminates.
 pub fn behind_each_port(world: &World, family: Family) -> BTreeMap<PortName, Vec<Spot>> {
     let slices = || slices_of(world, family);
-    let ports: BTreeSet<PortName> = slices().flat_map(|(_, slice)| slice.ports.usable()).collect();
-    let behind = |port: &PortName| merge(slices().filter(|(_, slice)| slice.ports.usable().contains(port)));
-    ports.into_iter().map(|port| (port.clone(), behind(&port))).collect()
+    let ports: BTreeSet<PortName> = slices()
+        .flat_map(|(_, slice)| slice.ports.usable())
+        .collect();
+    let behind =
+        |port: &PortName| merge(slices().filter(|(_, slice)| slice.ports.usable().contains(port)));
+    ports
+        .into_iter()
+        .map(|port| (port.clone(), behind(&port)))
+        .collect()
 }
 
 /// The ready endpoints of a family behind any port.
@@ -79,13 +100,18 @@ fn merge<'a>(slices: impl Iterator<Item = (usize, &'a Slice)>) -> Vec<Spot> {
     for (s, slice) in slices {
         for (e, endpoint) in slice.endpoints.iter().enumerate() {
             let known = merged.get(&*endpoint.address);
-            let better = |(_, known): &(Spot, &Endpoint)| known.terminating && !endpoint.terminating;
+            let better =
+                |(_, known): &(Spot, &Endpoint)| known.terminating && !endpoint.terminating;
             if known.is_none_or(better) {
                 merged.insert(&endpoint.address, ((s, e), endpoint));
             }
         }
     }
-    merged.into_values().filter(|(_, endpoint)| endpoint.is_ready()).map(|(spot, _)| spot).collect()
+    merged
+        .into_values()
+        .filter(|(_, endpoint)| endpoint.is_ready())
+        .map(|(spot, _)| spot)
+        .collect()
 }
 
 /// Why the slices of a family must be stripped, as far as that is known without a plan.
@@ -95,7 +121,10 @@ pub fn refusal(world: &World, family: Family) -> Option<&'static str> {
         Err(reason) => return Some(reason),
     };
     let ready = behind_any_port(world, family);
-    if ready.iter().any(|&(s, e)| !is_placed(world, &world.slices[s].endpoints[e])) {
+    if ready
+        .iter()
+        .any(|&(s, e)| !is_placed(world, &world.slices[s].endpoints[e]))
+    {
         return Some("NoZoneSpecified");
     }
     let cpus: Vec<u64> = zones.into_values().collect();
@@ -107,7 +136,12 @@ pub fn refusal(world: &World, family: Family) -> Option<&'static str> {
 
 /// Whether an endpoint has a zone or a node with one.
 fn is_placed(world: &World, endpoint: &Endpoint) -> bool {
-    let node_has_zone = |name: &String| world.nodes.iter().any(|node| node.name == *name && node.zone.is_some());
+    let node_has_zone = |name: &String| {
+        world
+            .nodes
+            .iter()
+            .any(|node| node.name == *name && node.zone.is_some())
+    };
     match &endpoint.place {
         Place { zone: Some(_), .. } => true,
         Place { zone: None, node } => node.as_ref().is_some_and(node_has_zone),
@@ -121,6 +155,10 @@ pub fn used_in_zone(hints: &[BTreeSet<u8>], zone: u8) -> Vec<usize> {
     if hints.iter().any(BTreeSet::is_empty) {
         return all;
     }
-    let named: Vec<usize> = all.iter().copied().filter(|&endpoint| hints[endpoint].contains(&zone)).collect();
+    let named: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|&endpoint| hints[endpoint].contains(&zone))
+        .collect();
     if named.is_empty() { all } else { named }
 }

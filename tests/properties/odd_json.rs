@@ -65,12 +65,22 @@ fn full(kind: Kind) -> Value {
 /// The JSON pointers to everything below `value`.
 fn pointers(value: &Value) -> Vec<String> {
     let children: Vec<(String, &Value)> = match value {
-        Value::Object(map) => map.iter().map(|(key, child)| (key.replace('/', "~1"), child)).collect(),
-        Value::Array(items) => items.iter().enumerate().map(|(i, child)| (i.to_string(), child)).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, child)| (key.replace('/', "~1"), child))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, child)| (i.to_string(), child))
+            .collect(),
         _ => Vec::new(),
     };
     let below = |(key, child): (String, &Value)| {
-        let deeper: Vec<String> = pointers(child).into_iter().map(|rest| format!("/{key}{rest}")).collect();
+        let deeper: Vec<String> = pointers(child)
+            .into_iter()
+            .map(|rest| format!("/{key}{rest}"))
+            .collect();
         std::iter::once(format!("/{key}")).chain(deeper)
     };
     children.into_iter().flat_map(below).collect()
@@ -79,10 +89,30 @@ fn pointers(value: &Value) -> Vec<String> {
 /// Any JSON, often with keys that have a meaning somewhere.
 fn anything() -> impl Strategy<Value = Value> {
     let known = [
-        "name", "metadata", "labels", "annotations", "ready", "conditions", "forZones", "port", "addresses", "zone", "cpu",
-        "uid", "key", "type", "status", "", "é\u{0}\"\\", "$serde_json::private::RawValue", "$serde_json::private::Number",
+        "name",
+        "metadata",
+        "labels",
+        "annotations",
+        "ready",
+        "conditions",
+        "forZones",
+        "port",
+        "addresses",
+        "zone",
+        "cpu",
+        "uid",
+        "key",
+        "type",
+        "status",
+        "",
+        "é\u{0}\"\\",
+        "$serde_json::private::RawValue",
+        "$serde_json::private::Number",
     ];
-    let texts = prop_oneof![select(vec!["True", "IPv4", "zone-a", "4", "web", ""]).prop_map(String::from), any::<String>()];
+    let texts = prop_oneof![
+        select(vec!["True", "IPv4", "zone-a", "4", "web", ""]).prop_map(String::from),
+        any::<String>()
+    ];
     let leaf = prop_oneof![
         2 => Just(Value::Null),
         1 => any::<bool>().prop_map(Value::from),
@@ -92,7 +122,8 @@ fn anything() -> impl Strategy<Value = Value> {
         3 => texts.prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 4, move |inner| {
-        let keys = prop_oneof![3 => select(known.to_vec()).prop_map(String::from), 1 => any::<String>()];
+        let keys =
+            prop_oneof![3 => select(known.to_vec()).prop_map(String::from), 1 => any::<String>()];
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
             hash_map(keys, inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
@@ -109,7 +140,9 @@ pub fn odd_objects() -> impl Strategy<Value = (Kind, Value)> {
             let pointers = pointers(&object);
             if !pointers.is_empty() {
                 let pointer: &String = place.get(&pointers);
-                *object.pointer_mut(pointer).expect("a pointer from the object itself") = odd;
+                *object
+                    .pointer_mut(pointer)
+                    .expect("a pointer from the object itself") = odd;
             }
         }
         (kind, object)

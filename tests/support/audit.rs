@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use serde::Deserialize;
 
-const ENDPOINT_SLICE_CONTROLLER: &str = "system:serviceaccount:kube-system:endpointslice-controller";
+const ENDPOINT_SLICE_CONTROLLER: &str =
+    "system:serviceaccount:kube-system:endpointslice-controller";
 
 /// A write of an EndpointSlice.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,7 +54,9 @@ impl Write {
 
     /// Whether the API server did without the webhook.
     fn failed_open(&self) -> bool {
-        self.annotations.keys().any(|key| key.starts_with("failed-open."))
+        self.annotations
+            .keys()
+            .any(|key| key.starts_with("failed-open."))
     }
 
     fn is_update_by_controller(&self, namespace: &str, name: &str) -> bool {
@@ -67,10 +70,20 @@ impl Write {
 
 impl std::fmt::Display for Write {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { verb, user, object_ref, response_status, .. } = self;
+        let Self {
+            verb,
+            user,
+            object_ref,
+            response_status,
+            ..
+        } = self;
         let (namespace, name) = (&object_ref.namespace, &object_ref.name);
         let (code, message) = (response_status.code, &response_status.message);
-        write!(f, "{verb} of {namespace}/{name} by {}: {code} {message}", user.username)
+        write!(
+            f,
+            "{verb} of {namespace}/{name} by {}: {code} {message}",
+            user.username
+        )
     }
 }
 
@@ -85,21 +98,35 @@ impl AuditLog {
     /// Of a control plane.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, read: Mutex::default() }
+        Self {
+            path,
+            read: Mutex::default(),
+        }
     }
 
     /// How often the EndpointSlice controller updated a slice, whether or not that changed anything.
     #[must_use]
     pub fn updates_by_controller(&self, namespace: &str, slice: &str) -> usize {
-        self.look(|writes| writes.iter().filter(|write| write.is_update_by_controller(namespace, slice)).count())
+        self.look(|writes| {
+            writes
+                .iter()
+                .filter(|write| write.is_update_by_controller(namespace, slice))
+                .count()
+        })
     }
 
     /// What should never be: writes that were refused and writes that went past the webhook.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         self.look(|writes| {
-            let refused = writes.iter().filter(|write| write.is_refused()).map(ToString::to_string);
-            let past = writes.iter().filter(|w| w.failed_open()).map(|write| format!("{write} (past the webhook)"));
+            let refused = writes
+                .iter()
+                .filter(|write| write.is_refused())
+                .map(ToString::to_string);
+            let past = writes
+                .iter()
+                .filter(|w| w.failed_open())
+                .map(|write| format!("{write} (past the webhook)"));
             refused.chain(past).collect()
         })
     }
@@ -111,12 +138,17 @@ impl AuditLog {
     }
 
     fn look<T>(&self, at: impl FnOnce(&Vec<Write>) -> T) -> T {
-        let mut read = self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut read = self
+            .read
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let (place, writes) = &mut *read;
         let mut file = File::open(&self.path).expect("the audit log is there");
-        file.seek(SeekFrom::Start(*place)).expect("the audit log only grows");
+        file.seek(SeekFrom::Start(*place))
+            .expect("the audit log only grows");
         let mut text = String::new();
-        file.read_to_string(&mut text).expect("the audit log is text");
+        file.read_to_string(&mut text)
+            .expect("the audit log is text");
         // The last line may still be on its way.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         writes.extend(text[..whole].lines().filter_map(slice_write));

@@ -46,7 +46,10 @@ impl ControlPlane {
         let stdout = child.stdout.take().expect("standard output is piped");
         let Some(line) = first_line(stdout, Self::READY_WITHIN) else {
             let _ = child.kill();
-            panic!("{} did not say that it is ready; standard error tells why", program.display());
+            panic!(
+                "{} did not say that it is ready; standard error tells why",
+                program.display()
+            );
         };
         let ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
         Self { child, ready }
@@ -72,7 +75,10 @@ fn first_line(stdout: ChildStdout, limit: Duration) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
-        if BufReader::new(stdout).read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+        if BufReader::new(stdout)
+            .read_line(&mut line)
+            .is_ok_and(|bytes| bytes > 0)
+        {
             let _ = sender.send(line);
         }
     });
@@ -86,7 +92,9 @@ fn program() -> PathBuf {
     }
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/controlplane");
     let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
-    let programs = versions.map(|version| version.path().join("controlplane")).filter(|path| path.is_file());
+    let programs = versions
+        .map(|version| version.path().join("controlplane"))
+        .filter(|path| path.is_file());
     programs.max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok()).unwrap_or_else(|| {
         panic!(
             "These tests need the test control plane: run `make controlplane`, or set ZONEWISE_CONTROLPLANE to its \

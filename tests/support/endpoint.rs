@@ -1,6 +1,8 @@
 //! Endpoints for slices written by hand.
 
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointHints, ForNode, ForZone};
+use k8s_openapi::api::discovery::v1::{
+    Endpoint, EndpointConditions, EndpointHints, ForNode, ForZone,
+};
 
 use super::objects::ZONES;
 
@@ -9,7 +11,10 @@ use super::objects::ZONES;
 pub fn ready(address: &str, zone: &str) -> Endpoint {
     Endpoint {
         addresses: vec![address.to_owned()],
-        conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+        conditions: Some(EndpointConditions {
+            ready: Some(true),
+            ..EndpointConditions::default()
+        }),
         zone: Some(zone.to_owned()),
         ..Endpoint::default()
     }
@@ -18,8 +23,14 @@ pub fn ready(address: &str, zone: &str) -> Endpoint {
 /// Ready endpoints `{network}.1`, `{network}.2`, …: so many in each zone.
 #[must_use]
 pub fn spread(network: &str, counts: [usize; 3]) -> Vec<Endpoint> {
-    let zones = ZONES.iter().zip(counts).flat_map(|(zone, count)| std::iter::repeat_n(*zone, count));
-    zones.enumerate().map(|(i, zone)| ready(&format!("{network}.{}", i + 1), zone)).collect()
+    let zones = ZONES
+        .iter()
+        .zip(counts)
+        .flat_map(|(zone, count)| std::iter::repeat_n(*zone, count));
+    zones
+        .enumerate()
+        .map(|(i, zone)| ready(&format!("{network}.{}", i + 1), zone))
+        .collect()
 }
 
 /// What tests change about an endpoint.
@@ -42,13 +53,20 @@ impl With for Endpoint {
     }
 
     fn hinted(mut self, zone: &str) -> Self {
-        let zone = ForZone { name: zone.to_owned() };
-        self.hints = Some(EndpointHints { for_zones: Some(vec![zone]), for_nodes: None });
+        let zone = ForZone {
+            name: zone.to_owned(),
+        };
+        self.hints = Some(EndpointHints {
+            for_zones: Some(vec![zone]),
+            for_nodes: None,
+        });
         self
     }
 
     fn hinted_for_node(mut self, node: &str) -> Self {
-        let node = ForNode { name: node.to_owned() };
+        let node = ForNode {
+            name: node.to_owned(),
+        };
         self.hints.get_or_insert_default().for_nodes = Some(vec![node]);
         self
     }

@@ -17,14 +17,26 @@ pub fn get(port: u16, path: &str) -> Result<(u16, String), String> {
         Ok(answer)
     };
     let answer = exchange().map_err(|error| format!("GET {path} from port {port}: {error}"))?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| format!("GET {path}: no head in {answer:?}"))?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.ok_or_else(|| format!("GET {path}: no status in {head:?}"))?, body.to_owned()))
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| format!("GET {path}: no head in {answer:?}"))?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    Ok((
+        status.ok_or_else(|| format!("GET {path}: no status in {head:?}"))?,
+        body.to_owned(),
+    ))
 }
 
 /// A port that was free a moment ago.
 #[must_use]
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
-    listener.local_addr().expect("a bound socket has an address").port()
+    let listener =
+        std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
+        .port()
 }

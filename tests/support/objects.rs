@@ -23,12 +23,15 @@ pub const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 /// # Panics
 /// When it is none of that kind.
 pub fn from_json<T: DeserializeOwned>(json: Value) -> T {
-    serde_json::from_value(json).unwrap_or_else(|error| panic!("not a {}: {error}", std::any::type_name::<T>()))
+    serde_json::from_value(json)
+        .unwrap_or_else(|error| panic!("not a {}: {error}", std::any::type_name::<T>()))
 }
 
 /// Applies merge patches one after another.
 fn merged(mut base: Value, changes: &[Value]) -> Value {
-    changes.iter().for_each(|change| json_patch::merge(&mut base, change));
+    changes
+        .iter()
+        .for_each(|change| json_patch::merge(&mut base, change));
     base
 }
 
@@ -80,7 +83,9 @@ pub fn traffic(value: &str) -> Value {
 pub fn pod(app: &str, node: &str, port: u16) -> Pod {
     let mut spec = pod_spec(port);
     spec["nodeName"] = node.into();
-    from_json(json!({"metadata": {"generateName": format!("{app}-{node}-"), "labels": {"app": app}}, "spec": spec}))
+    from_json(
+        json!({"metadata": {"generateName": format!("{app}-{node}-"), "labels": {"app": app}}, "spec": spec}),
+    )
 }
 
 /// A Deployment of the app, for the scheduler to place.
@@ -105,7 +110,12 @@ fn pod_spec(port: u16) -> Value {
 
 /// A slice written by hand, with one port, with changes.
 #[must_use]
-pub fn slice(name: &str, service: &str, endpoints: &[Endpoint], changes: &[Value]) -> EndpointSlice {
+pub fn slice(
+    name: &str,
+    service: &str,
+    endpoints: &[Endpoint],
+    changes: &[Value],
+) -> EndpointSlice {
     let base = json!({
         "metadata": {"name": name, "labels": {
             SERVICE_NAME: service,

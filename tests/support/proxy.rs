@@ -41,8 +41,12 @@ impl Proxy {
     pub fn over(replicas: &[&Replica]) -> Self {
         let shared = Arc::new(Shared::default());
         replicas.iter().for_each(|replica| shared.add(replica));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
-        let port = listener.local_addr().expect("a bound socket has an address").port();
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
+        let port = listener
+            .local_addr()
+            .expect("a bound socket has an address")
+            .port();
         thread::spawn({
             let shared = shared.clone();
             move || {
@@ -81,14 +85,23 @@ impl Drop for Proxy {
 
 impl Shared {
     fn add(&self, replica: &Replica) {
-        let backend = Backend { webhook_port: replica.webhook_port, metrics_port: replica.metrics_port };
-        self.backends.write().expect("no thread panicked").push(backend);
+        let backend = Backend {
+            webhook_port: replica.webhook_port,
+            metrics_port: replica.metrics_port,
+        };
+        self.backends
+            .write()
+            .expect("no thread panicked")
+            .push(backend);
         self.probe();
     }
 
     fn probe(&self) {
         let backends = self.backends.read().expect("no thread panicked").clone();
-        let ready = backends.into_iter().filter(|backend| is_ready(backend.metrics_port)).collect();
+        let ready = backends
+            .into_iter()
+            .filter(|backend| is_ready(backend.metrics_port))
+            .collect();
         *self.ready.write().expect("no thread panicked") = ready;
     }
 
@@ -100,8 +113,12 @@ impl Shared {
             let turn = self.connections.fetch_add(1, Ordering::Relaxed);
             let ready = self.ready.read().expect("no thread panicked");
             // With nobody ready the connection is dropped, as the reject rule of a Service without endpoints does.
-            let (Ok(client), false) = (client, ready.is_empty()) else { continue };
-            if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, ready[turn % ready.len()].webhook_port)) {
+            let (Ok(client), false) = (client, ready.is_empty()) else {
+                continue;
+            };
+            if let Ok(server) =
+                TcpStream::connect((Ipv4Addr::LOCALHOST, ready[turn % ready.len()].webhook_port))
+            {
                 let _ = join(client, server);
             }
         }

@@ -22,12 +22,26 @@ impl Certificates {
     #[must_use]
     pub fn generate(dir: &Path) -> Self {
         let made = zonewise()
-            .args(["certs", "generate", "--dns", "localhost", "--dns", "127.0.0.1", "--dir"])
+            .args([
+                "certs",
+                "generate",
+                "--dns",
+                "localhost",
+                "--dns",
+                "127.0.0.1",
+                "--dir",
+            ])
             .arg(dir)
             .output()
             .expect("zonewise runs");
-        assert!(made.status.success(), "certs generate: {}", String::from_utf8_lossy(&made.stderr));
-        Self { dir: dir.to_owned() }
+        assert!(
+            made.status.success(),
+            "certs generate: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        Self {
+            dir: dir.to_owned(),
+        }
     }
 
     /// The CA certificate, PEM.
@@ -76,8 +90,14 @@ impl Replica {
             ("--kubeconfig", kubeconfig.display().to_string()),
             ("--tls-cert-file", file("tls.crt")),
             ("--tls-private-key-file", file("tls.key")),
-            ("--webhook-bind-address", format!("127.0.0.1:{webhook_port}")),
-            ("--metrics-bind-address", format!("127.0.0.1:{metrics_port}")),
+            (
+                "--webhook-bind-address",
+                format!("127.0.0.1:{webhook_port}"),
+            ),
+            (
+                "--metrics-bind-address",
+                format!("127.0.0.1:{metrics_port}"),
+            ),
             ("--log-format", "json".to_owned()),
             ("--mode", "Active".to_owned()),
             ("--shutdown-delay-duration", "2s".to_owned()),
@@ -88,21 +108,35 @@ impl Replica {
             webhook_port,
             metrics_port,
             log: dir.join(format!("{name}.log")),
-            arguments: arguments.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect(),
+            arguments: arguments
+                .into_iter()
+                .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .collect(),
             child: Mutex::new(None),
         }
     }
 
     /// Starts it and waits until it is ready.
     pub async fn start(&self) {
-        let log = OpenOptions::new().create(true).append(true).open(&self.log).expect("the log can be written");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .expect("the log can be written");
         let child = spawn(&self.arguments, log);
         *self.child() = Some(child);
         eventually("zonewise is ready", async || {
             if let Some(Ok(Some(status))) = self.child().as_mut().map(Child::try_wait) {
-                panic!("zonewise ended with {status}; the end of its log:\n{}", self.end_of_log());
+                panic!(
+                    "zonewise ended with {status}; the end of its log:\n{}",
+                    self.end_of_log()
+                );
             }
-            if self.is_ready() { Ok(()) } else { Err("/readyz does not say 200".into()) }
+            if self.is_ready() {
+                Ok(())
+            } else {
+                Err("/readyz does not say 200".into())
+            }
         })
         .await;
     }
@@ -110,11 +144,23 @@ impl Replica {
     /// Sends SIGTERM and waits for the end.
     pub async fn stop(&self) -> ExitStatus {
         let mut child = self.child().take().expect("it runs");
-        let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-        assert!(told.is_ok_and(|status| status.success()), "kill -TERM failed");
-        let status = within(Self::ENDS_WITHIN, "zonewise ends after SIGTERM", async || {
-            child.try_wait().map_err(|error| error.to_string())?.ok_or_else(|| "it runs on".to_owned())
-        });
+        let told = Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status();
+        assert!(
+            told.is_ok_and(|status| status.success()),
+            "kill -TERM failed"
+        );
+        let status = within(
+            Self::ENDS_WITHIN,
+            "zonewise ends after SIGTERM",
+            async || {
+                child
+                    .try_wait()
+                    .map_err(|error| error.to_string())?
+                    .ok_or_else(|| "it runs on".to_owned())
+            },
+        );
         status.await
     }
 
@@ -143,7 +189,11 @@ impl Replica {
     #[must_use]
     pub fn logged_decisions(&self, mark: usize) -> Vec<LoggedDecision> {
         let lines = self.log_lines();
-        lines.iter().skip(mark).filter_map(|line| serde_json::from_str(line).ok()).collect()
+        lines
+            .iter()
+            .skip(mark)
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// How many lines its log has.
@@ -161,11 +211,17 @@ impl Replica {
     }
 
     fn log_lines(&self) -> Vec<String> {
-        std::fs::read_to_string(&self.log).unwrap_or_default().lines().map(str::to_owned).collect()
+        std::fs::read_to_string(&self.log)
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.child
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -190,6 +246,11 @@ fn zonewise() -> Command {
 
 fn spawn(arguments: &[String], log: File) -> Child {
     let mut command = zonewise();
-    command.arg("serve").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command
+        .arg("serve")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
     command.spawn().expect("zonewise starts")
 }

@@ -1,23 +1,24 @@
 //! A namespace of the world, and what tests do and see in it.
 
+use std::time::{Duration, Instant};
+
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::Resource;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::objects::{self, SERVICE_NAME, from_json};
 use super::replica::LoggedDecision;
 use super::slices;
-use super::wait::eventually;
+use super::wait::{LONG_ENOUGH, PAUSE, eventually};
 use super::world::{World, say};
 
 /// A namespace, and the place in zonewise's log where its story begins.
-#[derive(Debug)]
 pub struct Scene<'w> {
     /// The world around it.
     pub world: &'w World,
@@ -31,8 +32,15 @@ impl<'w> Scene<'w> {
     pub async fn begin(world: &'w World, namespace: &str) -> Self {
         let namespaces: Api<Namespace> = Api::all(world.client.clone());
         let object = from_json(json!({"metadata": {"name": namespace}}));
-        namespaces.create(&PostParams::default(), &object).await.expect("the namespace is created");
-        Self { world, namespace: namespace.to_owned(), mark: world.replica.log_mark() }
+        namespaces
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("the namespace is created");
+        Self {
+            world,
+            namespace: namespace.to_owned(),
+            mark: world.replica.log_mark(),
+        }
     }
 
     /// The objects of a kind in the namespace.
@@ -56,8 +64,14 @@ impl<'w> Scene<'w> {
 
     /// What would be stored of a slice that is created, and is not.
     pub async fn dry_run(&self, slice: &EndpointSlice) -> EndpointSlice {
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
-        self.api().create(&dry, slice).await.unwrap_or_else(|error| panic!("dry run of {slice:?}: {error}"))
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        self.api()
+            .create(&dry, slice)
+            .await
+            .unwrap_or_else(|error| panic!("dry run of {slice:?}: {error}"))
     }
 
     /// Sends an object's merge patch and gives it as stored.
@@ -66,7 +80,10 @@ impl<'w> Scene<'w> {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
-        let patched = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = self
+            .api::<K>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         patched.unwrap_or_else(|error| panic!("patch {name} with {patch}: {error}"))
     }
 
@@ -75,11 +92,19 @@ impl<'w> Scene<'w> {
         self.create(service).await;
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let probe = objects::slice("probe", name, &[], &[]);
-        let unknown = || self.world.replica.admissions(&[("reason", "UnknownService")]);
+        let unknown = || {
+            self.world
+                .replica
+                .admissions(&[("reason", "UnknownService")])
+        };
         eventually(&format!("zonewise knows Service {name}"), async || {
             let before = unknown();
             self.dry_run(&probe).await;
-            if unknown() > before { Err("it does not".into()) } else { Ok(()) }
+            if unknown() > before {
+                Err("it does not".into())
+            } else {
+                Ok(())
+            }
         })
         .await;
     }
@@ -98,8 +123,13 @@ impl<'w> Scene<'w> {
         };
         let pods: Vec<Pod> = nodes.iter().flat_map(on).collect();
         let (api, params) = (&self.api::<Pod>(), &PostParams::default());
-        let created = futures::stream::iter(&pods).map(|pod| api.create(params, pod)).buffer_unordered(AT_ONCE);
-        created.try_for_each(|_| async { Ok(()) }).await.expect("the pods are created");
+        let created = futures::stream::iter(&pods)
+            .map(|pod| api.create(params, pod))
+            .buffer_unordered(AT_ONCE);
+        created
+            .try_for_each(|_| async { Ok(()) })
+            .await
+            .expect("the pods are created");
     }
 
     /// Deletes all pods and what makes them, and waits until they are gone: a pod whose node is taken away would have
@@ -107,12 +137,29 @@ impl<'w> Scene<'w> {
     pub async fn no_pods(&self) {
         let (everything, now) = (ListParams::default(), DeleteParams::default());
         let pods = self.api::<Pod>();
-        self.api::<Deployment>().delete_collection(&now, &everything).await.expect("the Deployments are deleted");
-        self.api::<ReplicaSet>().delete_collection(&now, &everything).await.expect("the ReplicaSets are deleted");
+        self.api::<Deployment>()
+            .delete_collection(&now, &everything)
+            .await
+            .expect("the Deployments are deleted");
+        self.api::<ReplicaSet>()
+            .delete_collection(&now, &everything)
+            .await
+            .expect("the ReplicaSets are deleted");
         eventually("the pods are gone", async || {
-            pods.delete_collection(&now, &everything).await.map_err(|error| error.to_string())?;
-            let left = pods.list(&everything).await.map_err(|error| error.to_string())?.items.len();
-            if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+            pods.delete_collection(&now, &everything)
+                .await
+                .map_err(|error| error.to_string())?;
+            let left = pods
+                .list(&everything)
+                .await
+                .map_err(|error| error.to_string())?
+                .items
+                .len();
+            if left == 0 {
+                Ok(())
+            } else {
+                Err(format!("{left} are left"))
+            }
         })
         .await;
     }
@@ -120,14 +167,23 @@ impl<'w> Scene<'w> {
     /// The slices of a Service as they are stored, by name.
     pub async fn slices(&self, service: &str) -> Vec<EndpointSlice> {
         let of_service = ListParams::default().labels(&format!("{SERVICE_NAME}={service}"));
-        let mut slices = self.api::<EndpointSlice>().list(&of_service).await.expect("slices are listed").items;
+        let mut slices = self
+            .api::<EndpointSlice>()
+            .list(&of_service)
+            .await
+            .expect("slices are listed")
+            .items;
         slices.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         slices
     }
 
     /// The same of one address type.
     pub async fn slices_of_type(&self, service: &str, address_type: &str) -> Vec<EndpointSlice> {
-        self.slices(service).await.into_iter().filter(|slice| slice.address_type == address_type).collect()
+        self.slices(service)
+            .await
+            .into_iter()
+            .filter(|slice| slice.address_type == address_type)
+            .collect()
     }
 
     /// The slices of a Service at the first moment when `is_so`.
@@ -137,22 +193,51 @@ impl<'w> Scene<'w> {
         what: &str,
         is_so: impl Fn(&[EndpointSlice]) -> bool,
     ) -> Vec<EndpointSlice> {
-        eventually(&format!("slices of {service}: {what}"), async || {
-            let slices = self.slices(service).await;
-            if is_so(&slices) { Ok(slices) } else { Err(format!("they are\n{}", slices::describe(&slices))) }
+        let found = self.slices_once_within(LONG_ENOUGH, service, is_so).await;
+        found.unwrap_or_else(|slices| {
+            panic!(
+                "slices of {service}: {what}: they are\n{}",
+                slices::describe(&slices)
+            )
         })
-        .await
+    }
+
+    /// The same with a time limit, after which they are given as they are.
+    pub async fn slices_once_within(
+        &self,
+        limit: Duration,
+        service: &str,
+        is_so: impl Fn(&[EndpointSlice]) -> bool,
+    ) -> Result<Vec<EndpointSlice>, Vec<EndpointSlice>> {
+        let started = Instant::now();
+        loop {
+            let slices = self.slices(service).await;
+            if is_so(&slices) {
+                return Ok(slices);
+            }
+            if started.elapsed() > limit {
+                return Err(slices);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The slices of a Service at the first moment when so many endpoints are ready: not when they are hinted, which
     /// must be so by then.
     pub async fn slices_with_ready(&self, service: &str, count: usize) -> Vec<EndpointSlice> {
-        self.slices_once(service, &format!("{count} ready"), |slices| slices::ready_count(slices) == count).await
+        self.slices_once(service, &format!("{count} ready"), |slices| {
+            slices::ready_count(slices) == count
+        })
+        .await
     }
 
     /// Sends a slice an empty merge patch, which changes nothing and has it decided on once more.
     pub async fn touch(&self, slice: &EndpointSlice) -> EndpointSlice {
-        self.patch(slice.metadata.name.as_deref().unwrap_or_default(), &json!({})).await
+        self.patch(
+            slice.metadata.name.as_deref().unwrap_or_default(),
+            &json!({}),
+        )
+        .await
     }
 
     /// Touches every slice of a Service, again until they are as they must be: one request can't tell when zonewise's
@@ -164,31 +249,37 @@ impl<'w> Scene<'w> {
         must_be: impl Fn(&[EndpointSlice]) -> Result<T, String>,
     ) -> Vec<EndpointSlice> {
         let mut rounds = 0;
-        let slices = eventually(&format!("slices of {service}, touched: {what}"), async || {
-            rounds += 1;
-            let mut touched = Vec::new();
-            for slice in self.slices(service).await {
-                touched.push(self.touch(&slice).await);
-            }
-            match must_be(&touched) {
-                Ok(_) => Ok(touched),
-                Err(fault) => Err(format!("{fault}; they are\n{}", slices::describe(&touched))),
-            }
-        })
+        let slices = eventually(
+            &format!("slices of {service}, touched: {what}"),
+            async || {
+                rounds += 1;
+                let mut touched = Vec::new();
+                for slice in self.slices(service).await {
+                    touched.push(self.touch(&slice).await);
+                }
+                match must_be(&touched) {
+                    Ok(_) => Ok(touched),
+                    Err(fault) => Err(format!("{fault}; they are\n{}", slices::describe(&touched))),
+                }
+            },
+        )
         .await;
         if rounds > 1 {
-            say(&format!("         {what}: after {rounds} rounds of empty patches"));
+            say(&format!(
+                "         {what}: after {rounds} rounds of empty patches"
+            ));
         }
         slices
     }
 
     /// Changes an annotation of a Service that means nothing, which has its controller look at it again.
     pub async fn nudge_service(&self, name: &str, value: usize) {
-        let nudge = json!({"metadata": {"annotations": {"zonewise.test/nudge": value.to_string()}}});
+        let nudge =
+            json!({"metadata": {"annotations": {"zonewise.test/nudge": value.to_string()}}});
         self.patch::<Service>(name, &nudge).await;
     }
 
-    /// Waits for a line of the log that says so of a Service.
+    /// Waits for a line of the log that says so of a Service, and gives the last one.
     pub async fn logged(&self, service: &str, decision: &str, reason: &str) -> LoggedDecision {
         self.logged_of_type(service, "IPv4", decision, reason).await
     }
@@ -202,29 +293,52 @@ impl<'w> Scene<'w> {
         reason: &str,
     ) -> LoggedDecision {
         let service = format!("{}/{service}", self.namespace);
-        eventually(&format!("the log tells of {decision} {reason} for {service}"), async || {
-            let told = self.world.replica.logged_decisions(self.mark);
-            let ours = told.iter().filter(|line| line.service == service && line.address_type == address_type);
-            let found = ours.clone().find(|line| line.decision == decision && line.reason == reason);
-            found.cloned().ok_or_else(|| format!("it tells of {:?}", ours.collect::<Vec<_>>()))
-        })
+        eventually(
+            &format!("the log tells of {decision} {reason} for {service}"),
+            async || {
+                let told = self.world.replica.logged_decisions(self.mark);
+                let ours = told
+                    .iter()
+                    .filter(|line| line.service == service && line.address_type == address_type);
+                let found = ours
+                    .clone()
+                    .find(|line| line.decision == decision && line.reason == reason);
+                found
+                    .cloned()
+                    .ok_or_else(|| format!("it tells of {:?}", ours.collect::<Vec<_>>()))
+            },
+        )
         .await
     }
 
     /// How often zonewise answered with this decision and reason.
     #[must_use]
     pub fn answers(&self, decision: &str, reason: &str) -> f64 {
-        self.world.replica.admissions(&[("decision", decision), ("reason", reason)])
+        self.world
+            .replica
+            .admissions(&[("decision", decision), ("reason", reason)])
     }
 
     /// All that helps to understand a failure: slices, metrics and the end of the log.
     pub async fn report(&self) -> String {
-        let slices = self.api::<EndpointSlice>().list(&ListParams::default()).await;
-        let slices = slices.map_or_else(|error| error.to_string(), |list| slices::describe(&list.items));
+        let slices = self
+            .api::<EndpointSlice>()
+            .list(&ListParams::default())
+            .await;
+        let slices = slices.map_or_else(
+            |error| error.to_string(),
+            |list| slices::describe(&list.items),
+        );
         let metrics = self.world.replica.metrics().unwrap_or_else(|error| error);
-        let metrics: Vec<_> =
-            metrics.lines().filter(|line| line.starts_with("zonewise_") && !line.contains("_bucket")).collect();
+        let metrics: Vec<_> = metrics
+            .lines()
+            .filter(|line| line.starts_with("zonewise_") && !line.contains("_bucket"))
+            .collect();
         let log = self.world.replica.end_of_log();
-        format!("slices in {}:\n{slices}\nmetrics:\n{}\nlog:\n{log}", self.namespace, metrics.join("\n"))
+        format!(
+            "slices in {}:\n{slices}\nmetrics:\n{}\nlog:\n{log}",
+            self.namespace,
+            metrics.join("\n")
+        )
     }
 }

@@ -15,27 +15,47 @@ pub fn endpoints(slices: &[EndpointSlice]) -> impl Iterator<Item = &Endpoint> {
 /// Whether kube-proxy takes an endpoint for ready.
 #[must_use]
 pub fn is_ready(endpoint: &Endpoint) -> bool {
-    endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
+    endpoint
+        .conditions
+        .as_ref()
+        .and_then(|conditions| conditions.ready)
+        .unwrap_or(true)
 }
 
 /// How many ready endpoints there are, copies included.
 #[must_use]
 pub fn ready_count(slices: &[EndpointSlice]) -> usize {
-    endpoints(slices).filter(|endpoint| is_ready(endpoint)).count()
+    endpoints(slices)
+        .filter(|endpoint| is_ready(endpoint))
+        .count()
 }
 
 /// The zones that an endpoint is hinted for.
 #[must_use]
 pub fn zone_hints(endpoint: &Endpoint) -> Vec<&str> {
-    let zones = endpoint.hints.as_ref().and_then(|hints| hints.for_zones.as_deref());
-    zones.unwrap_or_default().iter().map(|zone| zone.name.as_str()).collect()
+    let zones = endpoint
+        .hints
+        .as_ref()
+        .and_then(|hints| hints.for_zones.as_deref());
+    zones
+        .unwrap_or_default()
+        .iter()
+        .map(|zone| zone.name.as_str())
+        .collect()
 }
 
 /// The nodes that an endpoint is hinted for.
 #[must_use]
 pub fn node_hints(endpoint: &Endpoint) -> Vec<&str> {
-    let nodes = endpoint.hints.as_ref().and_then(|hints| hints.for_nodes.as_deref());
-    nodes.unwrap_or_default().iter().map(|node| node.name.as_str()).collect()
+    let nodes = endpoint
+        .hints
+        .as_ref()
+        .and_then(|hints| hints.for_nodes.as_deref());
+    nodes
+        .unwrap_or_default()
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect()
 }
 
 /// How many addresses are hinted for each zone, if all is as a plan of Auto must be: every ready endpoint has one zone
@@ -49,7 +69,10 @@ pub fn hinted(slices: &[EndpointSlice]) -> Result<[usize; 3], String> {
             (false, []) => {}
             (false, _) => return Err(format!("{address} is not ready and has a hint")),
             (true, [zone]) if ZONES.contains(zone) => {
-                if zone_of.insert(address, zone).is_some_and(|before| before != *zone) {
+                if zone_of
+                    .insert(address, zone)
+                    .is_some_and(|before| before != *zone)
+                {
                     return Err(format!("{address} is hinted for two zones"));
                 }
             }
@@ -98,27 +121,41 @@ pub fn assert_unhinted(slices: &[EndpointSlice]) {
     assert_eq!(unhinted(slices), Ok(()), "\n{}", describe(slices));
 }
 
-/// The zones hinted, endpoint by endpoint, several joined by commas.
-#[must_use]
-pub fn zones_by_endpoint(slice: &EndpointSlice) -> Vec<String> {
-    slice.endpoints.iter().map(|endpoint| zone_hints(endpoint).join(",")).collect()
-}
-
 /// Slices for people.
 #[must_use]
 pub fn describe(slices: &[EndpointSlice]) -> String {
     let mut text = String::new();
     for slice in slices {
         let metadata = &slice.metadata;
-        let (name, version) = (metadata.name.as_deref(), metadata.resource_version.as_deref());
+        let (name, version) = (
+            metadata.name.as_deref(),
+            metadata.resource_version.as_deref(),
+        );
         let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
-        let ports: Vec<_> = slice.ports.iter().flatten().map(|port| (&port.name, port.port)).collect();
-        let _ = writeln!(text, "  {name} {} version {version} ports {ports:?}", slice.address_type);
+        let ports: Vec<_> = slice
+            .ports
+            .iter()
+            .flatten()
+            .map(|port| (&port.name, port.port))
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {name} {} version {version} ports {ports:?}",
+            slice.address_type
+        );
         for endpoint in &slice.endpoints {
-            let ready = if is_ready(endpoint) { "ready" } else { "not ready" };
+            let ready = if is_ready(endpoint) {
+                "ready"
+            } else {
+                "not ready"
+            };
             let (zone, node) = (endpoint.zone.as_deref(), endpoint.node_name.as_deref());
             let (zones, nodes) = (zone_hints(endpoint), node_hints(endpoint));
-            let _ = writeln!(text, "    {} {ready} in {zone:?} on {node:?}: {zones:?} {nodes:?}", endpoint.addresses[0]);
+            let _ = writeln!(
+                text,
+                "    {} {ready} in {zone:?} on {node:?}: {zones:?} {nodes:?}",
+                endpoint.addresses[0]
+            );
         }
     }
     text

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// How long a test waits for anything unless it says otherwise.
 pub const LONG_ENOUGH: Duration = Duration::from_secs(30);
 
-const PAUSE: Duration = Duration::from_millis(40);
+/// Between two looks.
+pub const PAUSE: Duration = Duration::from_millis(40);
 
 /// Asks again and again until the answer is good. An answer that is not says what is missing.
 ///
@@ -19,12 +20,18 @@ pub async fn eventually<T>(what: &str, probe: impl AsyncFnMut() -> Result<T, Str
 ///
 /// # Panics
 /// After the time limit, with the last answer.
-pub async fn within<T>(limit: Duration, what: &str, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
+pub async fn within<T>(
+    limit: Duration,
+    what: &str,
+    mut probe: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
     let started = Instant::now();
     loop {
         match probe().await {
             Ok(value) => return value,
-            Err(missing) if started.elapsed() > limit => panic!("{what}: not within {limit:?}; {missing}"),
+            Err(missing) if started.elapsed() > limit => {
+                panic!("{what}: not within {limit:?}; {missing}")
+            }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }

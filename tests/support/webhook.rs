@@ -1,8 +1,8 @@
 //! The webhook as the API server knows it.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::{Api, Patch, PatchParams};
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use super::objects::from_json;
@@ -15,7 +15,10 @@ pub async fn register(client: &Client, port: u16, ca: &[u8]) {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let configuration = configuration(port, ca);
     let params = PatchParams::apply("zonewise-tests").force();
-    configurations.patch("zonewise", &params, &Patch::Apply(&configuration)).await.expect("the webhook is registered");
+    configurations
+        .patch("zonewise", &params, &Patch::Apply(&configuration))
+        .await
+        .expect("the webhook is registered");
 }
 
 fn configuration(port: u16, ca: &[u8]) -> MutatingWebhookConfiguration {
@@ -50,7 +53,8 @@ fn configuration(port: u16, ca: &[u8]) -> MutatingWebhookConfiguration {
     }))
 }
 
-const OF_A_SERVICE: &str = "has(object.metadata.labels) && 'kubernetes.io/service-name' in object.metadata.labels";
+const OF_A_SERVICE: &str =
+    "has(object.metadata.labels) && 'kubernetes.io/service-name' in object.metadata.labels";
 
 const NOT_THE_API_SERVERS: &str = "request.namespace != 'default' || !has(object.metadata.labels) || \
      !('kubernetes.io/service-name' in object.metadata.labels) || \

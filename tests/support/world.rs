@@ -19,7 +19,6 @@ use super::wait::eventually;
 use super::{endpoint, metrics, slices, webhook};
 
 /// All that runs. Its parts end in the order in which they stand here.
-#[derive(Debug)]
 pub struct World {
     /// Stands for the webhook's Service: the API server calls here.
     pub proxy: Proxy,
@@ -38,25 +37,47 @@ impl World {
     /// Starts everything: three zones of 4 CPUs, each with a node (`node-a`) whose pods have IPv4 addresses and one
     /// (`dual-a`) whose pods have both kinds.
     pub async fn start() -> Self {
-        let control_plane = tokio::task::spawn_blocking(ControlPlane::start).await.expect("the control plane starts");
+        let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
+            .await
+            .expect("the control plane starts");
         let client = client_for(&control_plane).await;
         for zone in ZONES {
             let (name, dual) = (node_name(zone), dual_node_name(zone));
             let number = zone.bytes().last().unwrap_or_default();
-            let (ipv4, both) = (format!("10.{number}.0.0/16"), format!("10.1{number}.0.0/16"));
+            let (ipv4, both) = (
+                format!("10.{number}.0.0/16"),
+                format!("10.1{number}.0.0/16"),
+            );
             let ipv6 = format!("fd00:{number}::/64");
             create_node(&client, &objects::node(&name, zone, 2, &[&ipv4], &[])).await;
-            create_node(&client, &objects::node(&dual, zone, 2, &[&both, &ipv6], &[])).await;
+            create_node(
+                &client,
+                &objects::node(&dual, zone, 2, &[&both, &ipv6], &[]),
+            )
+            .await;
         }
         let dir = TempDir::new().expect("a temporary folder can be made");
         let certificates = Certificates::generate(dir.path());
         let audit = AuditLog::at(control_plane.ready.audit_log.clone());
-        let replica = Replica::new("zonewise", dir.path(), &control_plane.ready.kubeconfig, &certificates);
+        let replica = Replica::new(
+            "zonewise",
+            dir.path(),
+            &control_plane.ready.kubeconfig,
+            &certificates,
+        );
         replica.start().await;
         let proxy = Proxy::over(&[&replica]);
         webhook::register(&client, proxy.port, &certificates.ca()).await;
-        let world = Self { proxy, replica, audit, client, certificates, control_plane, dir };
-        world.is_as_it_was().await;
+        let world = Self {
+            proxy,
+            replica,
+            audit,
+            client,
+            certificates,
+            control_plane,
+            dir,
+        };
+        world.remove_added_nodes().await;
         world.webhook_is_called().await;
         world
     }
@@ -64,20 +85,44 @@ impl World {
     /// The API server hears of the webhook a moment after it is registered.
     async fn webhook_is_called(&self) {
         let scene = Scene::begin(self, "is-the-webhook-called").await;
-        scene.service(&objects::service("web", &[objects::no_selector(), objects::mode("Auto")])).await;
+        scene
+            .service(&objects::service(
+                "web",
+                &[objects::no_selector(), objects::mode("Auto")],
+            ))
+            .await;
         let slice = objects::slice("probe", "web", &endpoint::spread("10.9.0", [1, 1, 1]), &[]);
-        eventually("the API server calls the webhook", async || slices::hinted(&[scene.dry_run(&slice).await])).await;
+        eventually("the API server calls the webhook", async || {
+            slices::hinted(&[scene.dry_run(&slice).await])
+        })
+        .await;
     }
 
-    /// Takes away the nodes that a scene added, and waits until zonewise counts the first six alone.
-    pub async fn is_as_it_was(&self) {
+    /// The names of the nodes that a scene added.
+    pub async fn added_nodes(&self) -> Vec<String> {
+        let first: Vec<String> = ZONES
+            .into_iter()
+            .flat_map(|zone| [node_name(zone), dual_node_name(zone)])
+            .collect();
+        let nodes = Api::<Node>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .expect("nodes are listed");
+        nodes
+            .into_iter()
+            .filter_map(|node| node.metadata.name)
+            .filter(|name| !first.contains(name))
+            .collect()
+    }
+
+    /// Takes those nodes away, and waits until zonewise counts the first six alone.
+    pub async fn remove_added_nodes(&self) {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let first = |name: &str| ZONES.iter().any(|zone| name == node_name(zone) || name == dual_node_name(zone));
-        for node in nodes.list(&ListParams::default()).await.expect("nodes are listed") {
-            let name = node.metadata.name.unwrap_or_default();
-            if !first(&name) {
-                nodes.delete(&name, &DeleteParams::default()).await.expect("the node is deleted");
-            }
+        for name in self.added_nodes().await {
+            nodes
+                .delete(&name, &DeleteParams::default())
+                .await
+                .expect("the node is deleted");
         }
         self.knows_nodes(6).await;
         self.capacity_is([4, 4, 4]).await;
@@ -86,7 +131,12 @@ impl World {
     /// Another replica beside the first; not yet started.
     #[must_use]
     pub fn another_replica(&self, name: &str) -> Replica {
-        Replica::new(name, self.dir.path(), &self.control_plane.ready.kubeconfig, &self.certificates)
+        Replica::new(
+            name,
+            self.dir.path(),
+            &self.control_plane.ready.kubeconfig,
+            &self.certificates,
+        )
     }
 
     /// Waits until zonewise counts CPUs in this proportion.
@@ -94,11 +144,19 @@ impl World {
         let total: u32 = cpus.iter().sum();
         eventually("zonewise knows the capacity of the zones", async || {
             let text = self.replica.metrics()?;
-            let share = |zone| metrics::sum(&text, "zonewise_zone_capacity_ratio", &[("zone", zone)]);
+            let share =
+                |zone| metrics::sum(&text, "zonewise_zone_capacity_ratio", &[("zone", zone)]);
             let shares = ZONES.map(share);
             let wanted = cpus.map(|cpus| f64::from(cpus) / f64::from(total));
-            let close = shares.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 1e-6);
-            if close { Ok(()) } else { Err(format!("the shares are {shares:?} instead of {wanted:?}")) }
+            let close = shares
+                .iter()
+                .zip(wanted)
+                .all(|(share, wanted)| (share - wanted).abs() < 1e-6);
+            if close {
+                Ok(())
+            } else {
+                Err(format!("the shares are {shares:?} instead of {wanted:?}"))
+            }
         })
         .await;
     }
@@ -112,19 +170,32 @@ impl World {
     pub async fn knows_nodes(&self, count: u32) {
         eventually("zonewise knows all nodes", async || {
             let known = metrics::sum(&self.replica.metrics()?, "zonewise_nodes", &[]);
-            if (known - f64::from(count)).abs() < 0.5 { Ok(()) } else { Err(format!("{known} of {count}")) }
+            if (known - f64::from(count)).abs() < 0.5 {
+                Ok(())
+            } else {
+                Err(format!("{known} of {count}"))
+            }
         })
         .await;
     }
 
     /// What the API server has against the webhook: calls that failed, and writes that it refused because of it.
     pub async fn complaints(&self) -> Vec<String> {
-        let request = hyper::Request::get("/metrics").body(Vec::new()).expect("a path is all it needs");
-        let text = self.client.request_text(request).await.expect("the API server has metrics");
+        let request = hyper::Request::get("/metrics")
+            .body(Vec::new())
+            .expect("a path is all it needs");
+        let text = self
+            .client
+            .request_text(request)
+            .await
+            .expect("the API server has metrics");
         let of = |metric| metrics::samples(&text, metric, &[("name", webhook::NAME)]);
         let fail_open = of("apiserver_admission_webhook_fail_open_count");
         let rejections = of("apiserver_admission_webhook_rejection_count");
-        let counted = fail_open.chain(rejections).filter(|(_, value)| *value > 0.0).map(|(line, _)| line.to_owned());
+        let counted = fail_open
+            .chain(rejections)
+            .filter(|(_, value)| *value > 0.0)
+            .map(|(line, _)| line.to_owned());
         counted.chain(self.audit.faults()).collect()
     }
 }
@@ -143,16 +214,22 @@ pub fn say(text: &str) {
 }
 
 async fn client_for(control_plane: &ControlPlane) -> Client {
-    let kubeconfig = Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
+    let kubeconfig =
+        Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
     let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("the kubeconfig is complete");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .expect("the kubeconfig is complete");
     Client::try_from(config).expect("the kubeconfig makes a client")
 }
 
 /// KWOK gives pods the address of the node until it knows the node, so a managed node is waited for.
 async fn create_node(client: &Client, node: &Node) {
     let nodes: Api<Node> = Api::all(client.clone());
-    nodes.create(&PostParams::default(), node).await.expect("the node is created");
+    nodes
+        .create(&PostParams::default(), node)
+        .await
+        .expect("the node is created");
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let labels = node.metadata.labels.clone().unwrap_or_default();
     if labels.contains_key(objects::UNMANAGED) {
@@ -160,14 +237,24 @@ async fn create_node(client: &Client, node: &Node) {
     }
     eventually(&format!("{name} is Ready"), async || {
         let node = nodes.get(name).await.map_err(|error| error.to_string())?;
-        if is_ready(&node) { Ok(()) } else { Err("it is not".into()) }
+        if is_ready(&node) {
+            Ok(())
+        } else {
+            Err("it is not".into())
+        }
     })
     .await;
 }
 
 fn is_ready(node: &Node) -> bool {
     let json = serde_json::to_value(node).expect("a node is JSON");
-    let conditions = json["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let conditions = json["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let untainted = json["spec"]["taints"].as_array().is_none_or(Vec::is_empty);
-    untainted && conditions.iter().any(|c: &Value| c["type"] == "Ready" && c["status"] == "True")
+    untainted
+        && conditions
+            .iter()
+            .any(|c: &Value| c["type"] == "Ready" && c["status"] == "True")
 }

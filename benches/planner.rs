@@ -1,0 +1,193 @@
+//! Times the planner on the endpoints that `peers addhints` (benches/peers) gives to Kubernetes' topology cache.
+//!
+//! - `auto`: heuristic Auto alone, from the zones of endpoints to the zones of hints.
+//! - `decide`: what one request asks: a snapshot of the store, and the hints of one slice among its siblings.
+//! - `decide_all`: that for every slice of the Service in turn, which gives what one call of `AddHints` gives.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use zonewise::cluster::files::{Objects, typed_slice};
+use zonewise::cluster::slice::SliceRecord;
+use zonewise::cluster::store::{Cluster, StoreRules};
+use zonewise::decide::{Decision, Snapshot, Verdict, decide};
+use zonewise::planner::allocation::Threshold;
+use zonewise::planner::auto::Origin;
+use zonewise::planner::plan;
+use zonewise::settings::Settings;
+
+const SIZES: [usize; 3] = [12, 100, 1000];
+
+/// How many endpoints the EndpointSlice controller puts in one slice unless it is told otherwise.
+const SLICES_HOLD: usize = 100;
+
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+
+/// Millicores of each zone, as in peers/cluster.yaml.
+const WEIGHTS: [u64; 3] = [8000, 4000, 4000];
+
+/// The zones of each ten endpoints in a row, as in the peer.
+const PLACEMENT: [usize; 10] = [1, 2, 1, 0, 1, 2, 1, 0, 1, 2];
+
+/// The Service of peers/cluster.yaml.
+const SERVICE: &str = "shop/web";
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(3))
+        .configure_from_args();
+    time_auto(&mut criterion);
+    time_decisions(&mut criterion);
+    criterion.final_summary();
+}
+
+fn zone_of(endpoint: usize) -> usize {
+    PLACEMENT[endpoint % PLACEMENT.len()]
+}
+
+fn throughput(endpoints: usize) -> Throughput {
+    Throughput::Elements(endpoints as u64)
+}
+
+fn time_auto(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("auto");
+    for endpoints in SIZES {
+        let origins: Vec<Origin> = (0..endpoints).map(|i| Origin::Zone(zone_of(i))).collect();
+        group.throughput(throughput(endpoints));
+        group.bench_function(BenchmarkId::from_parameter(endpoints), |bencher| {
+            bencher.iter(|| {
+                plan::auto(
+                    black_box(&WEIGHTS),
+                    Threshold::KUBERNETES,
+                    black_box(&origins),
+                )
+            });
+        });
+    }
+}
+
+fn time_decisions(criterion: &mut Criterion) {
+    let scenes = SIZES.map(Scene::new);
+    let mut group = criterion.benchmark_group("decide");
+    for scene in &scenes {
+        group.throughput(throughput(scene.slices[0].endpoints.len()));
+        group.bench_function(BenchmarkId::from_parameter(scene.endpoints), |bencher| {
+            bencher.iter(|| scene.decide(black_box(&scene.slices[0])));
+        });
+    }
+    group.finish();
+
+    let mut group = criterion.benchmark_group("decide_all");
+    for scene in &scenes {
+        group.throughput(throughput(scene.endpoints));
+        group.bench_function(BenchmarkId::from_parameter(scene.endpoints), |bencher| {
+            bencher.iter(|| {
+                for slice in black_box(&scene.slices) {
+                    black_box(scene.decide(slice));
+                }
+            });
+        });
+    }
+}
+
+/// A Service with so many endpoints in a cluster.
+///
+/// Stored slices have the hints that they were given, as they mostly do when one of them is written. Those that are
+/// decided on have none, as in the peer.
+struct Scene {
+    endpoints: usize,
+    slices: Vec<SliceRecord>,
+    cluster: Arc<Cluster>,
+    settings: Settings,
+}
+
+impl Scene {
+    fn new(endpoints: usize) -> Self {
+        let bare = slices(endpoints, |_| None);
+        let mut scene = Self {
+            endpoints,
+            slices: bare
+                .iter()
+                .map(|json| SliceRecord::read(&typed_slice(json).expect("it is an object")))
+                .collect(),
+            cluster: cluster_with(bare),
+            settings: Settings::default(),
+        };
+        let hints = scene.decide_all();
+        scene.cluster = cluster_with(slices(endpoints, |i| Some(ZONES[hints[i]])));
+        assert_eq!(scene.decide_all(), hints, "what was planned stays planned");
+        scene
+    }
+
+    fn decide(&self, slice: &SliceRecord) -> Decision {
+        let snapshot = Snapshot::take(&self.cluster, Some(SERVICE));
+        decide(&snapshot, Some(SERVICE), slice, &self.settings)
+    }
+
+    /// The zone that each endpoint is hinted for; as many in proportion to CPU as there can be.
+    fn decide_all(&self) -> Vec<usize> {
+        let hints: Vec<usize> = self
+            .slices
+            .iter()
+            .map(|slice| self.decide(slice))
+            .inspect(|decision| assert_eq!(decision.verdict, Verdict::Hints, "{decision:?}"))
+            .flat_map(|decision| decision.hints)
+            .map(|hint| usize::from(hint.expect("every endpoint is ready")))
+            .collect();
+        let hinted = |zone| hints.iter().filter(|&&hint| hint == zone).count();
+        let quarter = self.endpoints / 4;
+        assert_eq!([0, 1, 2].map(hinted), [2 * quarter, quarter, quarter]);
+        hints
+    }
+}
+
+/// The nodes and the Service of the peer's cluster, with these slices.
+fn cluster_with(slices: Vec<Value>) -> Arc<Cluster> {
+    let mut objects = Objects::default();
+    objects
+        .add_text(
+            Path::new("peers/cluster.yaml"),
+            include_str!("peers/cluster.yaml"),
+        )
+        .expect("the peer's cluster can be read");
+    objects.slices = slices;
+    objects
+        .load(StoreRules::default(), Timestamp::now())
+        .cluster()
+}
+
+fn slices(endpoints: usize, hint: impl Fn(usize) -> Option<&'static str>) -> Vec<Value> {
+    let all: Vec<Value> = (0..endpoints).map(|i| endpoint(i, hint(i))).collect();
+    let slice = |(number, endpoints): (usize, &[Value])| {
+        json!({
+            "metadata": {
+                "name": format!("web-{number}"),
+                "namespace": "shop",
+                "labels": {"kubernetes.io/service-name": "web"},
+            },
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
+        })
+    };
+    all.chunks(SLICES_HOLD).enumerate().map(slice).collect()
+}
+
+fn endpoint(number: usize, hint: Option<&str>) -> Value {
+    let mut endpoint = json!({
+        "addresses": [format!("10.244.{}.{}", number / 250, number % 250 + 2)],
+        "conditions": {"ready": true, "serving": true, "terminating": false},
+        "targetRef": {"kind": "Pod", "uid": format!("uid-{number}")},
+        "zone": ZONES[zone_of(number)],
+    });
+    if let Some(zone) = hint {
+        endpoint["hints"] = json!({"forZones": [{"name": zone}]});
+    }
+    endpoint
+}
