@@ -473,9 +473,12 @@ impl Outcome {
             .filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone)))
             .count();
         let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
+        let abroad = match away {
+            0 => "each its own".to_owned(),
+            away => format!("{away} of them another zone than their own"),
+        };
         format!(
-            "{} ready endpoints serve {} zones by their CPU, {away} of them another zone than their own; the busiest \
-             is {:.0}% above the average.",
+            "{} ready endpoints serve {} zones by their CPU, {abroad}; the busiest carries {:.0}% above the average.",
             self.endpoints.len(),
             self.capacity.weights.len(),
             worst * 100.0

@@ -1,6 +1,6 @@
 //! `zonewise explain`.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::{Failure, render};
-use crate::cluster::files::Objects;
+use crate::cluster::files::{FileError, Objects};
 use crate::cluster::store::StoreRules;
 use crate::cluster::watch;
 use crate::report::{Filter, Report};
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let runtime = tokio::runtime::Runtime::new().map_err(Failure::failed)?;
         runtime.block_on(list(args))?
     } else {
-        (Objects::read(&args.files).map_err(Failure::usage)?, None)
+        (Objects::read(&args.files).map_err(unreadable)?, None)
     };
     let namespace = args
         .namespace
@@ -86,6 +86,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(args.output, &report).or_else(ignore_closed_pipe)
 }
 
+fn unreadable(error: FileError) -> Failure {
+    let missing = matches!(&error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
+    let advice = if missing { "; a Service's name goes before -f" } else { "" };
+    Failure::usage(format!("{error}{advice}"))
+}
+
 fn print(output: Output, report: &Report) -> std::io::Result<()> {
     match output {
         Output::Table => render::report(&mut anstream::stdout().lock(), report),
@@ -107,7 +113,7 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
 
 /// Whoever reads may have seen enough.
 fn ignore_closed_pipe(error: std::io::Error) -> Result<(), Failure> {
-    if error.kind() == std::io::ErrorKind::BrokenPipe {
+    if error.kind() == ErrorKind::BrokenPipe {
         Ok(())
     } else {
         Err(Failure::failed(error))

@@ -145,6 +145,7 @@ fn zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
         "overload",
         w = BAR_WIDTH
     )?;
+    let any_hint = service.zones.iter().any(|zone| zone.hinted > 0);
     for zone in &service.zones {
         #[expect(clippy::cast_precision_loss)]
         let part = zone.hinted as f64 / most as f64;
@@ -158,7 +159,7 @@ fn zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
             zone.hinted,
             bar(part, BAR_WIDTH),
             overload(zone),
-            proxy(zone),
+            proxy(zone, any_hint),
         )?;
     }
     Ok(())
@@ -171,8 +172,9 @@ fn overload(zone: &ZoneReport) -> String {
     )
 }
 
-fn proxy(zone: &ZoneReport) -> String {
+fn proxy(zone: &ZoneReport, any_hint: bool) -> String {
     match zone.kube_proxy_because {
+        Some(_) if !any_hint => "all endpoints".to_owned(),
         None => format!("its {} hinted endpoints", zone.hinted),
         Some(because) => format!("all endpoints: {because}"),
     }

@@ -261,8 +261,8 @@ impl Reason {
                 hinted,
                 minimum,
             } => format!(
-                "Port {port:?} has {hinted} endpoints for zone {zone}, which needs {minimum}: its endpoints are not \
-                 those of the Service's other ports; give it more, or a Service of its own."
+                "Of the endpoints behind port {port:?}, {hinted} would serve zone {zone}, which needs {minimum}: they \
+                 are not those of the Service's other ports; give the port more, or a Service of its own."
             ),
             Self::OptedOut => "The Service's topology annotation says Disabled.".into(),
             Self::NotOptedIn => "Nothing asks for hints; annotate the Service with \

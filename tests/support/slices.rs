@@ -143,6 +143,8 @@ pub fn describe(slices: &[EndpointSlice]) -> String {
             "  {name} {} version {version} ports {ports:?}",
             slice.address_type
         );
+        let annotations = metadata.annotations.clone().unwrap_or_default();
+        let _ = writeln!(text, "    annotations {annotations:?}");
         for endpoint in &slice.endpoints {
             let ready = if is_ready(endpoint) {
                 "ready"

@@ -1,0 +1,66 @@
+# `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Built tools are kept here, keyed by version and sources.
+CACHE := .cache
+KUBERNETES := v1.37.2
+CONTROLPLANE_SOURCES := $(wildcard tests/controlplane/*.go) tests/controlplane/go.mod tests/controlplane/go.sum
+CONTROLPLANE_KEY := $(KUBERNETES)-$(shell cat $(CONTROLPLANE_SOURCES) | sha256sum | cut -c1-12)
+CONTROLPLANE := $(CACHE)/controlplane/$(CONTROLPLANE_KEY)/controlplane
+GO_MODULES := tests/controlplane tests/quantities benches/peers
+
+step = @printf '\n\033[1m== %s\033[0m\n' '$(1)'
+ifeq ($(shell test -t 1 && echo tty),)
+step = @printf '\n== %s\n' '$(1)'
+endif
+
+.PHONY: help demo test controlplane quantities format-check lint docs bench ci clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
+	@cargo run --quiet --release -- demo $(ARGS)
+
+test: controlplane quantities ## Run every test, against a real control plane too
+	$(call step,tests)
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --all-targets --no-fail-fast
+
+controlplane: $(CONTROLPLANE) ## Build the test control plane: etcd, Kubernetes and KWOK in one program
+
+$(CONTROLPLANE): $(CONTROLPLANE_SOURCES)
+	$(call step,building the control plane of Kubernetes $(KUBERNETES): about 6 minutes the first time)
+	@mkdir -p $(dir $@)
+	@set -m; cd tests/controlplane && go build -trimpath -ldflags '-s -w' -o $(abspath $@).new . & \
+		while kill -0 $$! 2>/dev/null; do sleep 20; kill -0 $$! 2>/dev/null && echo "  still building, $$SECONDS s"; done; wait $$!
+	@mv $@.new $@
+
+quantities: ## Check that the CPU vectors are what apimachinery's parser says
+	$(call step,CPU quantities by apimachinery)
+	@cd tests/quantities && go run . | cmp - ../vectors/quantities.jsonl && echo '5,000 expected values are as committed'
+
+format-check: ## Fail on code that is not formatted
+	$(call step,format)
+	@cargo fmt --check
+	@unformatted=$$(gofmt -l $(GO_MODULES)); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+
+lint: ## Fail on warnings
+	$(call step,lint)
+	@cargo clippy --all-targets -- -D warnings
+	@for module in $(GO_MODULES); do (cd $$module && go vet ./...); done
+
+docs: ## Build the documentation of the code
+	$(call step,docs)
+	@RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
+
+bench: ## Compare speed with a Go peer and a handler that only reads (needs wrk)
+	@benches/run.sh
+
+ci: format-check controlplane lint docs test ## All that must hold before a change lands
+
+clean: ## Remove what was built
+	@cargo clean
+	@rm -rf $(CACHE)

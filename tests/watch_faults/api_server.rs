@@ -1,0 +1,530 @@
+//! A small API server that does as it is told: lists in pages and watches for three resources, and every fault that a
+//! real one, or what stands between, may show.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::port::Port;
+
+/// What is listed and watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    Nodes,
+    Services,
+    EndpointSlices,
+}
+
+impl Resource {
+    pub const ALL: [Self; 3] = [Self::Nodes, Self::Services, Self::EndpointSlices];
+
+    /// The plural, which metrics and logs use too.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Services => "services",
+            Self::EndpointSlices => "endpointslices",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Nodes => "Node",
+            Self::Services => "Service",
+            Self::EndpointSlices => "EndpointSlice",
+        }
+    }
+
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::Nodes | Self::Services => "v1",
+            Self::EndpointSlices => "discovery.k8s.io/v1",
+        }
+    }
+
+    fn of_path(path: &str) -> Option<Self> {
+        match path {
+            "/api/v1/nodes" => Some(Self::Nodes),
+            "/api/v1/services" => Some(Self::Services),
+            "/apis/discovery.k8s.io/v1/endpointslices" => Some(Self::EndpointSlices),
+            _ => None,
+        }
+    }
+}
+
+/// What is asked of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    List,
+    Watch,
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub at: Instant,
+    pub resource: Resource,
+    pub verb: Verb,
+    pub query: HashMap<String, String>,
+}
+
+impl Request {
+    /// A parameter of its query, empty where it is not there.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.query.get(name).map_or("", String::as_str)
+    }
+}
+
+/// What is done in place of a proper answer.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// The request is answered as it should be.
+    Nothing,
+    /// This status and this body.
+    Answer(u16, String),
+    /// The answer waits for the gate.
+    Hold(Gate),
+    /// The answer to a watch ends before its first event.
+    EndAtOnce,
+}
+
+impl Fault {
+    /// A `Status` as API servers write it.
+    pub fn status(code: u16, reason: &str) -> Self {
+        Self::Answer(code, status(code, reason).to_string())
+    }
+}
+
+fn status(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("scripted: {reason}"), "reason": reason, "code": code})
+}
+
+/// Shut until it is opened.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<tokio::sync::watch::Sender<bool>>);
+
+impl Gate {
+    pub fn shut() -> Self {
+        Self(Arc::new(tokio::sync::watch::Sender::new(false)))
+    }
+
+    pub fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn wait(&self) {
+        let _ = self.0.subscribe().wait_for(|open| *open).await;
+    }
+}
+
+/// A part of the answer to a watch.
+enum Piece {
+    Text(String),
+    /// The connection goes, with no end of the answer.
+    Cut,
+}
+
+/// The objects of a resource and how they came to be so.
+#[derive(Default)]
+struct Shelf {
+    objects: BTreeMap<String, Value>,
+    /// Version and line of each event, oldest first.
+    history: Vec<(u64, String)>,
+    watches: Vec<UnboundedSender<Piece>>,
+    lists: VecDeque<Fault>,
+    starts: VecDeque<Fault>,
+    always: HashMap<&'static str, Fault>,
+}
+
+impl Shelf {
+    fn send(&mut self, text: &str) {
+        self.watches
+            .retain(|watch| watch.unbounded_send(Piece::Text(text.to_owned())).is_ok());
+    }
+
+    fn next_fault(&mut self, verb: Verb) -> Fault {
+        let (queue, always) = match verb {
+            Verb::List => (&mut self.lists, "list"),
+            Verb::Watch => (&mut self.starts, "watch"),
+        };
+        let next = queue.pop_front();
+        next.or_else(|| self.always.get(always).cloned())
+            .unwrap_or(Fault::Nothing)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    /// The version before which nothing is remembered.
+    compacted: u64,
+    shelves: [Shelf; 3],
+    /// Lists that are being read in pages, by the number in their continue tokens.
+    snapshots: HashMap<u64, (u64, Arc<Vec<Value>>)>,
+    requests: Vec<Request>,
+}
+
+impl State {
+    fn shelf(&mut self, resource: Resource) -> &mut Shelf {
+        &mut self.shelves[resource as usize]
+    }
+
+    fn record(&mut self, resource: Resource, kind: &str, object: &Value) -> String {
+        let line = event(resource, kind, object);
+        let version = self.version;
+        self.shelf(resource).history.push((version, line.clone()));
+        line
+    }
+
+    /// Stores an object; the line that tells of it.
+    fn store(&mut self, resource: Resource, mut object: Value) -> String {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let name = full_name(&object);
+        let before = self.shelf(resource).objects.insert(name, object.clone());
+        let kind = if before.is_none() {
+            "ADDED"
+        } else {
+            "MODIFIED"
+        };
+        self.record(resource, kind, &object)
+    }
+}
+
+fn full_name(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().expect("a name");
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// An event's line. Objects say their kind in events and not in lists, as those of API servers do; the type comes first.
+fn event(resource: Resource, kind: &str, object: &Value) -> String {
+    let mut object = object.clone();
+    object["kind"] = resource.kind().into();
+    object["apiVersion"] = resource.api_version().into();
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+/// The server. What it knows outlives its being away.
+pub struct ApiServer {
+    port: Port,
+    state: Arc<Mutex<State>>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ApiServer {
+    /// One that is away as yet.
+    pub fn new() -> Self {
+        let state = State {
+            version: 100,
+            ..State::default()
+        };
+        Self {
+            port: Port::reserve(),
+            state: Arc::new(Mutex::new(state)),
+            accepting: Mutex::new(None),
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Listens from now on.
+    pub fn start(&self) {
+        let (listener, state) = (self.port.listen(), self.state.clone());
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = state.clone();
+                connections.spawn(async move {
+                    let service = service_fn(|request| serve(state.clone(), request));
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
+                });
+            }
+        });
+        *lock(&self.accepting) = Some(accepting);
+    }
+
+    /// Is away from now on: connections are cut, new ones refused.
+    pub async fn stop(&self) {
+        let accepting = lock(&self.accepting).take();
+        if let Some(accepting) = accepting {
+            accepting.abort();
+            let _ = accepting.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Creates or replaces an object.
+    pub fn put(&self, resource: Resource, object: Value) {
+        self.put_all(resource, vec![object]);
+    }
+
+    /// Creates or replaces objects; their events come in one piece.
+    pub fn put_all(&self, resource: Resource, objects: Vec<Value>) {
+        let mut state = self.state();
+        let lines: String = objects
+            .into_iter()
+            .map(|object| state.store(resource, object))
+            .collect();
+        state.shelf(resource).send(&lines);
+    }
+
+    /// Deletes an object by `namespace/name`, or name.
+    pub fn delete(&self, resource: Resource, name: &str) {
+        let mut state = self.state();
+        state.version += 1;
+        let version = state.version.to_string();
+        let removed = state.shelf(resource).objects.remove(name);
+        let mut object = removed.expect("it is there");
+        object["metadata"]["resourceVersion"] = version.into();
+        let line = state.record(resource, "DELETED", &object);
+        state.shelf(resource).send(&line);
+    }
+
+    /// Forgets how objects came to be so: versions of before are 410 Gone.
+    pub fn compact(&self) {
+        let mut state = self.state();
+        state.version += 1;
+        state.compacted = state.version;
+        state.snapshots.clear();
+    }
+
+    /// Sends a bookmark; its version.
+    pub fn bookmark(&self, resource: Resource) -> u64 {
+        let mut state = self.state();
+        state.version += 1;
+        let version = state.version;
+        let object =
+            json!({"metadata": {"resourceVersion": version.to_string(), "creationTimestamp": null}});
+        let line = event(resource, "BOOKMARK", &object);
+        state.shelf(resource).send(&line);
+        version
+    }
+
+    /// Sends an event of type ERROR.
+    pub fn error_event(&self, resource: Resource, code: u16, reason: &str) {
+        let line = format!(
+            "{{\"type\":\"ERROR\",\"object\":{}}}\n",
+            status(code, reason)
+        );
+        self.send(resource, &line);
+    }
+
+    /// Sends this text to whoever watches.
+    pub fn send(&self, resource: Resource, text: &str) {
+        self.state().shelf(resource).send(text);
+    }
+
+    /// Ends watches as a server does whose time for them is up.
+    pub fn end_watches(&self, resource: Resource) {
+        self.state().shelf(resource).watches.clear();
+    }
+
+    /// Stores an object and cuts the connections in the middle of the line that tells of it.
+    pub async fn put_cut_short(&self, resource: Resource, object: Value) {
+        {
+            let mut state = self.state();
+            let line = state.store(resource, object);
+            state.shelf(resource).send(&line[..line.len() / 2]);
+        }
+        // So that the half line is on its way by itself.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for watch in self.state().shelf(resource).watches.drain(..) {
+            let _ = watch.unbounded_send(Piece::Cut);
+        }
+    }
+
+    /// What is done to the next requests, one after the other.
+    pub fn next(&self, resource: Resource, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
+        let mut state = self.state();
+        let shelf = state.shelf(resource);
+        let queue = match verb {
+            Verb::List => &mut shelf.lists,
+            Verb::Watch => &mut shelf.starts,
+        };
+        queue.extend(faults);
+    }
+
+    /// What is done to all requests that nothing else is said of.
+    pub fn always(&self, resource: Resource, verb: Verb, fault: Fault) {
+        let verb = match verb {
+            Verb::List => "list",
+            Verb::Watch => "watch",
+        };
+        self.state().shelf(resource).always.insert(verb, fault);
+    }
+
+    /// The requests so far.
+    pub fn requests(&self, resource: Resource, verb: Verb) -> Vec<Request> {
+        let state = self.state();
+        let wanted = |request: &&Request| request.resource == resource && request.verb == verb;
+        state.requests.iter().filter(wanted).cloned().collect()
+    }
+
+    /// How many watches of a resource are open.
+    pub fn open_watches(&self, resource: Resource) -> usize {
+        let mut state = self.state();
+        let shelf = state.shelf(resource);
+        shelf.watches.retain(|watch| !watch.is_closed());
+        shelf.watches.len()
+    }
+}
+
+type Answer = hyper::Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+async fn serve(
+    state: Arc<Mutex<State>>,
+    request: hyper::Request<Incoming>,
+) -> Result<Answer, Infallible> {
+    let Some(resource) = Resource::of_path(request.uri().path()) else {
+        return Ok(whole(404, status(404, "NotFound").to_string()));
+    };
+    let query: HashMap<String, String> = request
+        .uri()
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let watches = query
+        .get("watch")
+        .is_some_and(|watch| watch == "true" || watch == "1");
+    let verb = if watches { Verb::Watch } else { Verb::List };
+    let fault = {
+        let mut state = lock(&state);
+        state.requests.push(Request {
+            at: Instant::now(),
+            resource,
+            verb,
+            query: query.clone(),
+        });
+        state.shelf(resource).next_fault(verb)
+    };
+    match fault {
+        Fault::Nothing => {}
+        Fault::Answer(code, body) => return Ok(whole(code, body)),
+        Fault::Hold(gate) => gate.wait().await,
+        Fault::EndAtOnce => return Ok(whole(200, String::new())),
+    }
+    let mut state = lock(&state);
+    Ok(match verb {
+        Verb::List => list(&mut state, resource, &query),
+        Verb::Watch => watch(&mut state, resource, &query),
+    })
+}
+
+fn whole(code: u16, body: String) -> Answer {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
+    answer(code, body.boxed_unsync())
+}
+
+fn answer(code: u16, body: UnsyncBoxBody<Bytes, io::Error>) -> Answer {
+    hyper::Response::builder()
+        .status(code)
+        .header("content-type", "application/json")
+        .body(body)
+        .expect("an answer")
+}
+
+fn list(state: &mut State, resource: Resource, query: &HashMap<String, String>) -> Answer {
+    let limit = query
+        .get("limit")
+        .and_then(|limit| limit.parse().ok())
+        .unwrap_or(usize::MAX);
+    let (number, from) = match query.get("continue") {
+        None => {
+            let number = state.snapshots.len() as u64 + 1;
+            let objects = state.shelf(resource).objects.values().cloned().collect();
+            state
+                .snapshots
+                .insert(number, (state.version, Arc::new(objects)));
+            (number, 0)
+        }
+        Some(token) => {
+            let (number, from) = token.split_once('-').expect("a token that was given out");
+            (
+                number.parse().expect("a number"),
+                from.parse().expect("a number"),
+            )
+        }
+    };
+    let Some((version, objects)) = state.snapshots.get(&number).cloned() else {
+        return whole(410, status(410, "Expired").to_string());
+    };
+    let to = objects.len().min(from + limit.min(objects.len()));
+    let token = if to < objects.len() {
+        format!("{number}-{to}")
+    } else {
+        String::new()
+    };
+    let mut body = format!(
+        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{{\"resourceVersion\":\"{version}\",\"continue\":\"{token}\"}},\"items\":[",
+        resource.kind(),
+        resource.api_version()
+    );
+    for (i, object) in objects[from..to].iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        write!(body, "{comma}{object}").expect("memory takes all writes");
+    }
+    body.push_str("]}");
+    whole(200, body)
+}
+
+fn watch(state: &mut State, resource: Resource, query: &HashMap<String, String>) -> Answer {
+    let from: u64 = query
+        .get("resourceVersion")
+        .and_then(|version| version.parse().ok())
+        .expect("a version");
+    let (sender, receiver) = unbounded();
+    if from < state.compacted {
+        let gone = format!(
+            "{{\"type\":\"ERROR\",\"object\":{}}}\n",
+            status(410, "Expired")
+        );
+        let _ = sender.unbounded_send(Piece::Text(gone));
+    } else {
+        let shelf = state.shelf(resource);
+        for (_, line) in shelf.history.iter().filter(|(version, _)| *version > from) {
+            let _ = sender.unbounded_send(Piece::Text(line.clone()));
+        }
+        shelf.watches.push(sender);
+    }
+    answer(200, pieces(receiver))
+}
+
+fn pieces(receiver: UnboundedReceiver<Piece>) -> UnsyncBoxBody<Bytes, io::Error> {
+    let frames = receiver.map(|piece| match piece {
+        Piece::Text(text) => Ok(Frame::data(Bytes::from(text))),
+        Piece::Cut => Err(io::Error::other("cut, as scripted")),
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
