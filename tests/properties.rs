@@ -533,8 +533,15 @@ impl World {
 
     /// Stores hints that no plan has to do with.
     fn hint_anyhow(&mut self, dice: &mut Dice) {
-        let zones: Vec<String> = model::capacity(self).unwrap_or_default().into_keys().collect();
-        for endpoint in self.slices.iter_mut().flat_map(|slice| &mut slice.endpoints) {
+        let zones: Vec<String> = model::capacity(self)
+            .unwrap_or_default()
+            .into_keys()
+            .collect();
+        for endpoint in self
+            .slices
+            .iter_mut()
+            .flat_map(|slice| &mut slice.endpoints)
+        {
             endpoint.hint = match dice.below(40) {
                 0 => None,
                 1 => Some("zone-gone".to_owned()),
@@ -582,17 +589,21 @@ fn slices_decided_in_turn_meet_the_guarantee_after_two_rounds_and_then_stay() {
 
 #[test]
 fn slices_with_any_stored_hints_come_to_meet_the_guarantee_and_to_rest() {
-    for_all(1500, (worlds(CLEAR_TWINS), any::<u64>()), |(mut world, seed)| {
-        let mut dice = Dice(seed);
-        world.hint_anyhow(&mut dice);
-        let rounds = 2;
-        (0..rounds).for_each(|_| world.decide_in_turn(&mut dice));
-        world.check_settled()?;
-        let settled = world.stored_hints();
-        world.decide_in_turn(&mut dice);
-        prop_assert_eq!(world.stored_hints(), settled);
-        Ok(())
-    });
+    for_all(
+        1500,
+        (worlds(CLEAR_TWINS), any::<u64>()),
+        |(mut world, seed)| {
+            let mut dice = Dice(seed);
+            world.hint_anyhow(&mut dice);
+            let rounds = 2;
+            (0..rounds).for_each(|_| world.decide_in_turn(&mut dice));
+            world.check_settled()?;
+            let settled = world.stored_hints();
+            world.decide_in_turn(&mut dice);
+            prop_assert_eq!(world.stored_hints(), settled);
+            Ok(())
+        },
+    );
 }
 
 // === kube-proxy, thresholds, quantities ===

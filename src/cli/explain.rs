@@ -87,8 +87,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn unreadable(error: FileError) -> Failure {
-    let missing = matches!(&error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
-    let advice = if missing { "; a Service's name goes before -f" } else { "" };
+    let missing =
+        matches!(&error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
+    let advice = if missing {
+        "; a Service's name goes before -f"
+    } else {
+        ""
+    };
     Failure::usage(format!("{error}{advice}"))
 }
 

@@ -404,3 +404,23 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_or_panics_is_told_by_name() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("the watch of the cluster", std::future::pending());
+        tasks.spawn("the metrics server", async {});
+        let ended = tasks.next_ended().await;
+        assert_eq!(ended, ("the metrics server", false));
+        tasks.spawn("the webhook server", async { panic!("on purpose") });
+        let failure = ended_early(tasks.next_ended().await).to_string();
+        assert_eq!(
+            failure,
+            "the webhook server panicked, which it never should; zonewise ends so that it is started anew"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::loose::Number;
+use super::loose::{Loose, Number};
 use super::wire::{Node, Wire};
 use crate::planner::capacity::{self, Cpu, ZONE_LABEL};
 use crate::planner::quantity::parse_cpu;
@@ -116,17 +116,20 @@ fn has_taint(wire: &Node<Box<str>>, key: &str) -> bool {
 }
 
 fn read_cpu(wire: &Node<Box<str>>) -> Cpu {
-    let cpu = wire
-        .status
-        .get()
-        .and_then(|status| status.allocatable.get())
-        .map(|allocatable| &allocatable.cpu);
-    match cpu {
-        Some(super::loose::Loose::Value(Number(text))) => {
+    let Some(status) = wire.status.get() else {
+        return Cpu::Missing;
+    };
+    // The API server defaults allocatable to capacity; files come without its help.
+    let resources = match &status.allocatable {
+        Loose::Absent => &status.capacity,
+        allocatable => allocatable,
+    };
+    match resources.get().map(|resources| &resources.cpu) {
+        Some(Loose::Value(Number(text))) => {
             parse_cpu(text).map_or_else(|_| Cpu::Unreadable(text.clone()), Cpu::Millicores)
         }
-        Some(super::loose::Loose::Odd) => Cpu::Unreadable("(not a text or number)".into()),
-        Some(super::loose::Loose::Absent) | None => Cpu::Missing,
+        Some(Loose::Odd) => Cpu::Unreadable("(not a text or number)".into()),
+        Some(Loose::Absent) | None => Cpu::Missing,
     }
 }
 
@@ -182,6 +185,8 @@ mod tests {
         };
         assert_eq!(cpu(r#"{"cpu":4}"#), Cpu::Millicores(Millicores(4000)));
         assert_eq!(cpu("{}"), Cpu::Missing);
+        let capacity = read(r#"{"status":{"capacity":{"cpu":"2"}}}"#).node.cpu;
+        assert_eq!(capacity, Cpu::Millicores(Millicores(2000)));
         assert_eq!(cpu(r#"{"cpu":"1e3m"}"#), Cpu::Unreadable("1e3m".into()));
         assert!(matches!(cpu(r#"{"cpu":["4"]}"#), Cpu::Unreadable(_)));
     }

@@ -35,7 +35,7 @@ map_shaped!(
     Port,
 );
 
-impl Shaped for Allocatable {
+impl Shaped for Resources {
     const SHAPE: Shape = Shape::Map;
 }
 
@@ -84,16 +84,16 @@ wire!(
 );
 wire!(
     /// Its `status`.
-    NodeStatus { allocatable: Allocatable, conditions: Vec<Loose<Condition<T>>> }
+    NodeStatus { allocatable: Resources, capacity: Resources, conditions: Vec<Loose<Condition<T>>> }
 );
 wire!(
     /// A condition.
     Condition { #[serde(rename = "type")] kind: T, status: T }
 );
 
-/// What a Node offers to pods.
+/// What a Node has, or offers to pods.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Allocatable {
+pub struct Resources {
     /// A CPU quantity.
     #[serde(default)]
     pub cpu: Loose<Number>,

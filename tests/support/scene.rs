@@ -302,7 +302,7 @@ impl<'w> Scene<'w> {
                     .filter(|line| line.service == service && line.address_type == address_type);
                 let found = ours
                     .clone()
-                    .find(|line| line.decision == decision && line.reason == reason);
+                    .rfind(|line| line.decision == decision && line.reason == reason);
                 found
                     .cloned()
                     .ok_or_else(|| format!("it tells of {:?}", ours.collect::<Vec<_>>()))
