@@ -1,0 +1,397 @@
+//! What is decided for a slice, and what its patch does, on clusters that fit a screen.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use zonewise::cluster::files::{Objects, typed_slice};
+use zonewise::cluster::slice::{SliceRecord, service_of};
+use zonewise::cluster::store::{StoreRules, Writer};
+use zonewise::decide::{Decision, Snapshot, Verdict, decide};
+use zonewise::settings::{Mode, Settings};
+use zonewise::webhook::mutate::patch_for;
+
+/// A cluster in which each of zones a, b and c has one node of four cores.
+struct World {
+    objects: Objects,
+    settings: Settings,
+}
+
+impl World {
+    fn new(service: Value) -> Self {
+        let mut world = Self {
+            objects: Objects::default(),
+            settings: Settings::default(),
+        };
+        for zone in ["a", "b", "c"] {
+            world.add(node(&format!("node-{zone}"), Some(zone), "4"));
+        }
+        let mut whole = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}});
+        merge(&mut whole, service);
+        world.add(whole);
+        world
+    }
+
+    fn auto() -> Self {
+        Self::new(annotated("Auto"))
+    }
+
+    fn add(&mut self, object: Value) -> &mut Self {
+        self.objects
+            .add_text(Path::new("test"), &object.to_string())
+            .unwrap();
+        self
+    }
+
+    fn writer(&self) -> Writer {
+        self.objects.load(StoreRules::default(), Timestamp::now())
+    }
+
+    fn decide(&self, slice: &Value) -> Decision {
+        let cluster = self.writer().cluster();
+        let wire = typed_slice(slice).unwrap();
+        let service = service_of(&wire);
+        let snapshot = Snapshot::take(&cluster, service.as_deref());
+        decide(
+            &snapshot,
+            service.as_deref(),
+            &SliceRecord::read(&wire),
+            &self.settings,
+        )
+    }
+
+    /// Verdict and reason, such as `Strip OptedOut`.
+    fn verdict(&self, slice: &Value) -> String {
+        let decision = self.decide(slice);
+        let reason = decision
+            .reason
+            .map(|reason| reason.word())
+            .unwrap_or_default();
+        format!("{} {reason}", decision.verdict.word())
+            .trim()
+            .to_owned()
+    }
+
+    /// The hints of each endpoint, as `a` or `-`, once the slice is stored in place of `old`.
+    fn stored_hints(&self, slice: &Value, old: Option<&Value>) -> String {
+        let decision = self.decide(slice);
+        let (typed, old) = (
+            typed_slice(slice).unwrap(),
+            old.map(|old| typed_slice(old).unwrap()),
+        );
+        let mut stored = slice.clone();
+        if let Some(patch) = patch_for(&decision, &typed, old.as_ref()) {
+            let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+            json_patch::patch(&mut stored, &patch).unwrap();
+        }
+        let hint = |endpoint: &Value| match endpoint.pointer("/hints/forZones") {
+            Some(zones) => zones
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|z| z["name"].as_str().unwrap())
+                .collect(),
+            None => "-".to_owned(),
+        };
+        let hints: Vec<String> = stored["endpoints"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(hint)
+            .collect();
+        hints.join(" ")
+    }
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            from.into_iter()
+                .for_each(|(key, value)| merge(into.entry(key).or_insert(Value::Null), value));
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn annotated(mode: &str) -> Value {
+    json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": mode}}})
+}
+
+fn node(name: &str, zone: Option<&str>, cpu: &str) -> Value {
+    let labels = zone.map_or_else(
+        || json!({}),
+        |zone| json!({"topology.kubernetes.io/zone": zone}),
+    );
+    json!({"kind": "Node", "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": cpu}, "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+/// A slice of shop/web whose endpoints stand in the zones named by the letters of `zones`; a capital is not ready, and
+/// `?` says nothing of its zone. `first` is the number of its first address.
+fn slice_from(name: &str, zones: &str, first: usize) -> Value {
+    let endpoint = |(i, zone): (usize, char)| {
+        let mut endpoint = json!({"addresses": [format!("10.0.0.{}", first + i)],
+            "conditions": {"ready": zone.is_lowercase() || zone == '?'}});
+        if zone != '?' {
+            endpoint["zone"] = zone.to_lowercase().to_string().into();
+        }
+        endpoint
+    };
+    json!({"kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+        "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
+        "endpoints": zones.chars().enumerate().map(endpoint).collect::<Vec<_>>()})
+}
+
+fn slice(zones: &str) -> Value {
+    slice_from("web-1", zones, 1)
+}
+
+fn hinted(mut slice: Value, hints: &str) -> Value {
+    for (endpoint, zone) in slice["endpoints"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .zip(hints.split(' '))
+    {
+        endpoint["hints"] = json!({"forZones": [{"name": zone}]});
+    }
+    slice
+}
+
+#[test]
+fn every_ready_endpoint_gets_one_hint_in_proportion_to_cpu() {
+    assert_eq!(
+        World::auto().stored_hints(&slice("aaaabbbbc"), None),
+        "a a a c b b b c c"
+    );
+}
+
+#[test]
+fn unready_endpoints_count_for_nothing_and_keep_no_hint() {
+    let sent = hinted(slice("abcC"), "a b c c");
+    assert_eq!(World::auto().stored_hints(&sent, None), "a b c -");
+}
+
+#[test]
+fn too_few_endpoints_leave_no_hint() {
+    let world = World::auto();
+    assert_eq!(
+        world.verdict(&slice("ab")),
+        "Strip InsufficientNumberOfEndpoints"
+    );
+    assert_eq!(
+        world.verdict(&slice("abca")),
+        "Strip MinAllocationExceedsOverloadThreshold"
+    );
+    assert_eq!(world.stored_hints(&hinted(slice("ab"), "a b"), None), "- -");
+}
+
+#[test]
+fn each_service_says_whether_it_wants_hints() {
+    let verdict = |service: Value| World::new(service).verdict(&slice("abc"));
+    assert_eq!(verdict(json!({})), "Untouched NotOptedIn");
+    assert_eq!(verdict(annotated("auto")), "Hints");
+    assert_eq!(verdict(annotated("Disabled")), "Strip OptedOut");
+    assert_eq!(
+        verdict(annotated("example.com/x")),
+        "Untouched OtherHeuristic"
+    );
+    assert_eq!(verdict(annotated("")), "Untouched OtherHeuristic");
+    assert_eq!(
+        verdict(json!({"spec": {"trafficDistribution": "PreferSameZone"}})),
+        "Hints"
+    );
+    assert_eq!(
+        verdict(json!({"spec": {"trafficDistribution": "PreferClose"}})),
+        "Hints"
+    );
+    assert_eq!(
+        verdict(json!({"spec": {"trafficDistribution": "PreferSameNode"}})),
+        "Untouched PreferSameNode"
+    );
+    let mut both = annotated("Disabled");
+    merge(
+        &mut both,
+        json!({"spec": {"trafficDistribution": "PreferSameZone"}}),
+    );
+    assert_eq!(verdict(both), "Untouched OptedOut");
+}
+
+#[test]
+fn services_for_which_kube_proxy_uses_no_hints_are_left_alone() {
+    let verdict = |more: Value| {
+        let mut service = annotated("Auto");
+        merge(&mut service, more);
+        World::new(service).verdict(&slice("abc"))
+    };
+    assert_eq!(
+        verdict(json!({"spec": {"clusterIP": "None"}})),
+        "Untouched Headless"
+    );
+    let proxy = json!({"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": ""}}});
+    assert_eq!(verdict(proxy), "Untouched OtherServiceProxy");
+    let local = json!({"spec": {"internalTrafficPolicy": "Local"}});
+    assert_eq!(verdict(local), "Untouched InternalTrafficPolicyLocal");
+    let open = json!({"spec": {"internalTrafficPolicy": "Local", "ports": [{"port": 80, "nodePort": 30000}]}});
+    assert_eq!(verdict(open), "Hints");
+}
+
+#[test]
+fn slices_of_nobody_and_of_reserved_services_are_left_alone() {
+    let mut world = World::auto();
+    let mut orphan = slice("abc");
+    orphan["metadata"]["labels"] = json!({});
+    assert_eq!(world.verdict(&orphan), "Untouched UnknownService");
+    let mut stranger = slice("abc");
+    stranger["metadata"]["labels"]["kubernetes.io/service-name"] = "nobody".into();
+    assert_eq!(world.verdict(&stranger), "Untouched UnknownService");
+    let mut names = slice("abc");
+    names["addressType"] = "FQDN".into();
+    assert_eq!(world.verdict(&names), "Untouched UnsupportedAddressType");
+    world.settings.own_service = Some("shop/web".into());
+    assert_eq!(world.verdict(&slice("abc")), "Untouched ReservedService");
+    world.settings.mode = Mode::Off;
+    assert_eq!(world.verdict(&slice("abc")), "Untouched ModeOff");
+}
+
+#[test]
+fn an_endpoint_without_a_zone_takes_that_of_its_node() {
+    let world = World::auto();
+    let mut sent = slice("ab?");
+    sent["endpoints"][2]["nodeName"] = "node-c".into();
+    assert_eq!(world.stored_hints(&sent, None), "a b c");
+    sent["endpoints"][2]["nodeName"] = "node-x".into();
+    let decision = world.decide(&sent);
+    assert_eq!(decision.verdict, Verdict::Strip);
+    assert!(
+        decision.message().contains("10.0.0.3"),
+        "{}",
+        decision.message()
+    );
+}
+
+#[test]
+fn only_a_ready_endpoint_can_lack_a_zone() {
+    let mut sent = slice("abc?");
+    sent["endpoints"][3]["conditions"]["ready"] = false.into();
+    assert_eq!(World::auto().stored_hints(&sent, None), "a b c -");
+}
+
+#[test]
+fn an_endpoint_in_a_zone_without_capacity_is_hinted_for_one_that_has() {
+    let mut sent = slice("abx");
+    assert_eq!(World::auto().stored_hints(&sent, None), "a b c");
+    sent["endpoints"][2]["zone"] = "No label value! Ever.".into();
+    assert_eq!(World::auto().stored_hints(&sent, None), "a b c");
+}
+
+#[test]
+fn one_node_without_a_zone_strips_and_is_named() {
+    let mut world = World::auto();
+    world.add(node("node-x", None, "4"));
+    let decision = world.decide(&slice("abc"));
+    assert_eq!(
+        decision.reason.as_ref().map(|r| r.word()),
+        Some("InsufficientNodeInfo")
+    );
+    assert!(
+        decision.message().contains("node-x"),
+        "{}",
+        decision.message()
+    );
+}
+
+#[test]
+fn an_address_in_two_slices_counts_once() {
+    let mut world = World::auto();
+    // While it moves, 10.0.0.3 stands in both slices: three endpoints for three zones, not four.
+    world.add(slice_from("web-2", "c", 3));
+    assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
+    let mut twice = slice("abcc");
+    twice["endpoints"][3]["addresses"][0] = "10.0.0.3".into();
+    assert_eq!(world.stored_hints(&twice, None), "a b c c");
+}
+
+#[test]
+fn a_slice_without_a_usable_port_counts_nowhere_and_has_no_hints() {
+    let mut world = World::auto();
+    let mut portless = hinted(slice_from("web-2", "ccc", 11), "c c c");
+    portless["ports"] = Value::Null;
+    world.add(portless.clone());
+    assert_eq!(
+        world.verdict(&slice("ab")),
+        "Strip InsufficientNumberOfEndpoints"
+    );
+    world.add(slice("abc"));
+    assert_eq!(world.stored_hints(&portless, None), "- - -");
+}
+
+#[test]
+fn each_port_by_itself_must_meet_the_minima() {
+    let mut world = World::auto();
+    let mut metrics = slice_from("web-2", "abc", 11);
+    metrics["ports"] = json!([{"name": "metrics", "protocol": "TCP", "port": 9090}]);
+    world.add(metrics.clone());
+    assert_eq!(world.verdict(&slice("abc")), "Hints");
+    let mut in_one_zone = slice_from("web-2", "aaa", 11);
+    in_one_zone["ports"] = metrics["ports"].clone();
+    let mut world = World::auto();
+    world.add(in_one_zone);
+    assert_eq!(world.verdict(&slice("abbbcc")), "Strip PortBelowMinimum");
+    // The same name with another number is the same set.
+    let mut renumbered = slice_from("web-4", "c", 31);
+    renumbered["ports"][0]["port"] = 8081.into();
+    assert_eq!(
+        World::auto()
+            .add(renumbered)
+            .stored_hints(&slice("ab"), None),
+        "a b"
+    );
+}
+
+#[test]
+fn siblings_with_hints_of_another_plan_are_planned_around() {
+    let mut world = World::auto();
+    // Stored alone, web-2 serves a and b more than its part of any plan for both would.
+    world.add(hinted(slice_from("web-2", "aabb", 11), "a a b b"));
+    assert_eq!(world.stored_hints(&slice("aabbcc"), None), "a c b b c c");
+    let hints = world.stored_hints(&slice("ccaaab"), None);
+    assert_eq!(
+        hints.matches('c').count(),
+        3,
+        "{hints}: all that c needs must come from this slice"
+    );
+}
+
+#[test]
+fn without_a_decision_the_stored_hints_come_back() {
+    let mut world = World::auto();
+    let mut odd = slice_from("web-2", "abc", 11);
+    odd["endpoints"][0]["conditions"]["ready"] = "yes".into();
+    world.add(odd);
+    let stored = hinted(slice("abc"), "b c a");
+    assert_eq!(world.verdict(&slice("abc")), "Kept UnreadableObject");
+    assert_eq!(world.stored_hints(&slice("abc"), Some(&stored)), "b c a");
+    assert_eq!(world.stored_hints(&slice("abcA"), Some(&stored)), "b c a -");
+    // A new endpoint would be left without a hint, and one is enough for kube-proxy to ignore all.
+    assert_eq!(world.stored_hints(&slice("abca"), Some(&stored)), "- - - -");
+}
+
+#[test]
+fn a_replica_that_has_not_synced_keeps_what_is_stored() {
+    let cluster = Writer::new(StoreRules::default()).cluster();
+    let sent = typed_slice(&slice("abc")).unwrap();
+    let snapshot = Snapshot::take(&cluster, Some("shop/web"));
+    let decision = decide(
+        &snapshot,
+        Some("shop/web"),
+        &SliceRecord::read(&sent),
+        &Settings::default(),
+    );
+    assert_eq!(
+        (decision.verdict, decision.reason.map(|r| r.word())),
+        (Verdict::Kept, Some("NotSynced"))
+    );
+}
