@@ -1,7 +1,7 @@
 //! What is known of the cluster.
 //!
 //! Objects come as lean [`wire`] types, from the API server ([`watch`]) or from [`files`], are read for their meaning
-//! ([`node`], [`service`], [`slice`]) and end as compact records in the one [`store`], which requests read without a
+//! ([`node`], [`service`], [`mod@slice`]) and end as compact records in the one [`store`], which requests read without a
 //! lock.
 //!
 //! ```text

@@ -3,11 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 
 /// How often to look when no notice comes: some volumes send none.
 const POLL: Duration = Duration::from_secs(5);
+
+/// How long to let a burst of changes come to its end.
+const SETTLE: Duration = Duration::from_millis(50);
+
+fn is_only_read(kind: EventKind) -> bool {
+    const WRITTEN: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    kind.is_access() && kind != WRITTEN
+}
 
 /// Tells when files may have changed.
 ///
@@ -26,8 +35,11 @@ impl FileWatch {
     pub fn new(paths: &[PathBuf]) -> Self {
         let (sender, notices) = mpsc::channel(1);
         // A full channel already holds a notice.
-        let wake = move |_: notify::Result<notify::Event>| {
-            let _ = sender.try_send(());
+        let wake = move |event: notify::Result<notify::Event>| {
+            // Reading is an event too, and would wake its own reader for ever.
+            if !event.is_ok_and(|event| is_only_read(event.kind)) {
+                let _ = sender.try_send(());
+            }
         };
         let mut watcher = notify::recommended_watcher(wake).ok();
         for path in paths {
@@ -58,11 +70,32 @@ impl FileWatch {
     pub async fn changed(&mut self) {
         tokio::select! {
             notice = self.notices.recv() => {
-                if notice.is_none() {
-                    tokio::time::sleep(POLL).await;
-                }
+                // Without a watcher there is never a notice.
+                let pause = if notice.is_some() { SETTLE } else { POLL };
+                tokio::time::sleep(pause).await;
             }
             () = tokio::time::sleep(POLL) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_a_file_is_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cluster.yaml");
+        std::fs::write(&file, "one").unwrap();
+        let mut watch = FileWatch::new(std::slice::from_ref(&file));
+        for _ in 0..3 {
+            std::fs::read(&file).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(watch.notices.try_recv().is_err());
+        std::fs::write(&file, "two").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(watch.notices.try_recv().is_ok());
     }
 }

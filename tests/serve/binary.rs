@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -20,7 +20,10 @@ use super::wait::eventually;
 pub fn zonewise() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("ZONEWISE_") || name.starts_with("CLICOLOR")) {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("ZONEWISE_") || name.starts_with("CLICOLOR"))
+        {
             command.env_remove(name);
         }
     }
@@ -29,16 +32,26 @@ pub fn zonewise() -> Command {
 
 /// Runs a command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
-    zonewise().args(arguments).stdin(Stdio::null()).output().expect("zonewise runs")
+    zonewise()
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("zonewise runs")
 }
 
 /// The same with a text on standard input.
 pub fn run_with_input<S: AsRef<OsStr>>(arguments: &[S], input: &str) -> Output {
     let mut command = zonewise();
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("zonewise starts");
     let mut standard_input = child.stdin.take().expect("it is piped");
-    standard_input.write_all(input.as_bytes()).expect("zonewise reads");
+    standard_input
+        .write_all(input.as_bytes())
+        .expect("zonewise reads");
     drop(standard_input);
     child.wait_with_output().expect("zonewise runs")
 }
@@ -55,9 +68,23 @@ pub fn stderr(output: &Output) -> &str {
 
 /// Makes a CA and a pair for loopback in `dir`: `ca.crt`, `tls.crt` and `tls.key`.
 pub fn generate_certificates(dir: &Path, lifetime: &str) {
-    let arguments = ["certs", "generate", "--dns", "localhost", "127.0.0.1", "::1", "--lifetime", lifetime, "--dir"];
+    let arguments = [
+        "certs",
+        "generate",
+        "--dns",
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "--lifetime",
+        lifetime,
+        "--dir",
+    ];
     let output = run(&[arguments.map(OsStr::new).as_slice(), &[dir.as_os_str()]].concat());
-    assert!(output.status.success(), "certs generate: {}", stderr(&output));
+    assert!(
+        output.status.success(),
+        "certs generate: {}",
+        stderr(&output)
+    );
 }
 
 /// Writes a file beside its place and renames it there, so that nobody reads half of it.
@@ -74,7 +101,8 @@ pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Tests that run beside these, in another process, start elsewhere.
     let start = u16::try_from(std::process::id().wrapping_mul(61) % u32::from(SPAN)).unwrap();
-    let candidates = std::iter::repeat_with(|| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % SPAN);
+    let candidates =
+        std::iter::repeat_with(|| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % SPAN);
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
     candidates.take(1000).find(is_free).expect("a port is free")
 }
@@ -91,16 +119,30 @@ impl Setup {
     pub fn new() -> Self {
         let dir = TempDir::new().unwrap();
         generate_certificates(&dir.path().join("certs"), "24h");
-        let setup = Self { dir, flags: Vec::new(), environment: Vec::new() };
+        let setup = Self {
+            dir,
+            flags: Vec::new(),
+            environment: Vec::new(),
+        };
         let path = |name: &str| setup.path(name).display().to_string();
-        let (cluster, certificate, key) = (path("cluster.yaml"), path("certs/tls.crt"), path("certs/tls.key"));
+        let (cluster, certificate, key) = (
+            path("cluster.yaml"),
+            path("certs/tls.crt"),
+            path("certs/tls.key"),
+        );
         setup
             .cluster(&cluster::sample())
             .flag("--from-files", cluster)
             .flag("--tls-cert-file", certificate)
             .flag("--tls-private-key-file", key)
-            .flag("--webhook-bind-address", format!("127.0.0.1:{}", free_port()))
-            .flag("--metrics-bind-address", format!("127.0.0.1:{}", free_port()))
+            .flag(
+                "--webhook-bind-address",
+                format!("127.0.0.1:{}", free_port()),
+            )
+            .flag(
+                "--metrics-bind-address",
+                format!("127.0.0.1:{}", free_port()),
+            )
             .flag("--log-format", "json")
             .flag("--shutdown-delay-duration", "0s")
     }
@@ -123,17 +165,18 @@ impl Setup {
         self
     }
 
-    /// A variable of the environment, in place of the flag of that name.
+    /// A variable of the environment.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
-        let flag = name.trim_start_matches("ZONEWISE").replace('_', "-").to_lowercase();
-        self.flags.retain(|(other, _)| other.trim_start_matches('-') != flag.trim_start_matches('-'));
         self.environment.push((name.into(), value.into()));
         self
     }
 
     fn command(&self) -> Command {
         let mut command = zonewise();
-        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .arg("serve")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command.args(self.flags.iter().flat_map(|(name, value)| [name, value]));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
@@ -141,16 +184,29 @@ impl Setup {
 
     /// Starts it and expects it to end by itself.
     pub fn fail(&self) -> Output {
-        self.command().stdout(Stdio::piped()).output().expect("zonewise runs")
+        self.command()
+            .stdout(Stdio::piped())
+            .output()
+            .expect("zonewise runs")
     }
 
     /// Starts it without waiting for anything.
     pub fn spawn(self) -> Serve {
         let log = self.path("log");
-        let child = self.command().stderr(File::create(&log).unwrap()).spawn().expect("zonewise starts");
+        let child = self
+            .command()
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .expect("zonewise starts");
         let port = |name: &str| {
             let flag = self.flags.iter().find(|(flag, _)| flag == name);
-            flag.unwrap().1.rsplit_once(':').unwrap().1.parse::<u16>().unwrap()
+            flag.unwrap()
+                .1
+                .rsplit_once(':')
+                .unwrap()
+                .1
+                .parse::<u16>()
+                .unwrap()
         };
         Serve {
             webhook: (Ipv4Addr::LOCALHOST, port("--webhook-bind-address")).into(),
@@ -170,7 +226,11 @@ impl Setup {
             }
             let connection = Connection::plain(serve.metrics).map_err(|error| error.to_string());
             let answer = connection?.get("/readyz");
-            if answer.status == 200 { Ok(()) } else { Err(answer.text().to_owned()) }
+            if answer.status == 200 {
+                Ok(())
+            } else {
+                Err(answer.text().to_owned())
+            }
         });
         serve
     }
@@ -199,7 +259,12 @@ pub struct Serve {
 impl Serve {
     /// One with the sample cluster and these flags.
     pub fn with(flags: &[(&str, &str)]) -> Self {
-        flags.iter().fold(Setup::new(), |setup, (name, value)| setup.flag(name, *value)).start()
+        flags
+            .iter()
+            .fold(Setup::new(), |setup, (name, value)| {
+                setup.flag(name, *value)
+            })
+            .start()
     }
 
     /// One with the sample cluster.
@@ -219,12 +284,15 @@ impl Serve {
 
     /// A connection to the webhook.
     pub fn connect(&self) -> Connection {
-        self.tls().connect(self.webhook).expect("the webhook takes a connection")
+        self.tls()
+            .connect(self.webhook)
+            .expect("the webhook takes a connection")
     }
 
     /// Sends a review over a new connection.
     pub fn ask(&self, review: &Value) -> Answer {
-        self.connect().post("/mutate?timeout=1s", review.to_string().as_bytes())
+        self.connect()
+            .post("/mutate?timeout=1s", review.to_string().as_bytes())
     }
 
     /// Creates a slice.
@@ -239,7 +307,9 @@ impl Serve {
 
     /// Gets a path of the plain server.
     pub fn get(&self, path: &str) -> Answer {
-        Connection::plain(self.metrics).expect("the plain server takes a connection").get(path)
+        Connection::plain(self.metrics)
+            .expect("the plain server takes a connection")
+            .get(path)
     }
 
     /// Its metrics.
@@ -247,11 +317,25 @@ impl Serve {
         Exposition::parse(self.get("/metrics").text())
     }
 
+    /// The sum of the samples of a metric whose labels include these.
+    pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        self.metrics().count(name, labels)
+    }
+
+    /// The reviews answered with these labels.
+    pub fn admitted(&self, labels: &[(&str, &str)]) -> u64 {
+        self.count("zonewise_admission_requests_total", labels)
+    }
+
     /// Waits until a metric has a value.
-    pub fn wait_for_metric(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+    pub fn wait_for_count(&self, name: &str, labels: &[(&str, &str)], value: u64) {
         eventually(&format!("{name} with {labels:?} is {value}"), || {
-            let now = self.metrics().sum(name, labels);
-            if (now - value).abs() < f64::EPSILON { Ok(()) } else { Err(format!("it is {now}")) }
+            let now = self.count(name, labels);
+            if now == value {
+                Ok(())
+            } else {
+                Err(format!("it is {now}"))
+            }
         });
     }
 
@@ -260,19 +344,26 @@ impl Serve {
         let text = std::fs::read_to_string(&self.log).unwrap();
         // What is still being written has no end yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let parse =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         whole.lines().map(parse).collect()
     }
 
     /// The log lines that tell of a decision.
     pub fn logged_decisions(&self) -> Vec<Value> {
-        self.log().into_iter().filter(|line| line.get("decision").is_some()).collect()
+        self.log()
+            .into_iter()
+            .filter(|line| line.get("decision").is_some())
+            .collect()
     }
 
     /// Waits for a log line.
     pub fn wait_for_log(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("the log tells {what}"), || {
-            self.log().into_iter().find(|line| is_it(line)).ok_or_else(|| "no such line".into())
+            self.log()
+                .into_iter()
+                .find(|line| is_it(line))
+                .ok_or_else(|| "no such line".into())
         })
     }
 
@@ -284,8 +375,13 @@ impl Serve {
     /// Sends it a signal, such as `TERM`.
     pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &id]).status();
-        assert!(told.is_ok_and(|status| status.success()), "kill -{name} fails");
+        let told = Command::new("kill")
+            .args([&format!("-{name}"), &id])
+            .status();
+        assert!(
+            told.is_ok_and(|status| status.success()),
+            "kill -{name} fails"
+        );
     }
 
     /// Whether it runs.
@@ -295,7 +391,12 @@ impl Serve {
 
     /// Waits for its end.
     pub fn wait(&mut self) -> ExitStatus {
-        eventually("zonewise ends", || self.child.try_wait().unwrap().ok_or_else(|| "it runs".into()))
+        eventually("zonewise ends", || {
+            self.child
+                .try_wait()
+                .unwrap()
+                .ok_or_else(|| "it runs".into())
+        })
     }
 }
 
@@ -304,13 +405,21 @@ impl Drop for Serve {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("the log of zonewise:\n{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+            eprintln!(
+                "the log of zonewise:\n{}",
+                std::fs::read_to_string(&self.log).unwrap_or_default()
+            );
         }
     }
 }
 
 /// Writes a slice as an API server does: asks over a connection, and applies the patch.
-pub fn write(connection: &mut Connection, operation: &str, slice: &Value, old: Option<&Value>) -> Written {
+pub fn write(
+    connection: &mut Connection,
+    operation: &str,
+    slice: &Value,
+    old: Option<&Value>,
+) -> Written {
     let review = cluster::review(operation, slice, old).to_string();
     let answer = connection.post("/mutate?timeout=1s", review.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -326,15 +435,26 @@ pub fn apply(answer: &Answer, slice: &Value) -> Written {
     assert_eq!(review["apiVersion"], "admission.k8s.io/v1");
     assert_eq!(review["kind"], "AdmissionReview");
     let response = review["response"].as_object().expect("a response");
-    assert_eq!((&response["uid"], &response["allowed"]), (&UID.into(), &true.into()));
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&UID.into(), &true.into())
+    );
     let Some(encoded) = response.get("patch") else {
         assert_eq!(response.len(), 2, "no patch, so no patchType: {response:?}");
-        return Written { patch: None, stored: slice.clone() };
+        return Written {
+            patch: None,
+            stored: slice.clone(),
+        };
     };
     assert_eq!(response["patchType"], "JSONPatch");
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded.as_str().unwrap()).unwrap();
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(encoded.as_str().unwrap())
+        .unwrap();
     let patch: json_patch::Patch = serde_json::from_slice(&bytes).unwrap();
     let mut stored = slice.clone();
     json_patch::patch(&mut stored, &patch).expect("the patch fits the slice");
-    Written { patch: Some(serde_json::from_slice(&bytes).unwrap()), stored }
+    Written {
+        patch: Some(serde_json::from_slice(&bytes).unwrap()),
+        stored,
+    }
 }

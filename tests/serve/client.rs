@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::ClientConfig;
-use rustls::{ClientConnection, ProtocolVersion, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls::{
+    ClientConnection, ProtocolVersion, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
@@ -27,12 +29,16 @@ pub struct Answer {
 impl Answer {
     /// A header by its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(header, _)| header == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Whether it says that the connection ends with it.
     pub fn is_last(&self) -> bool {
-        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// The body as text.
@@ -79,12 +85,18 @@ impl Tls {
             .expect("the provider knows these versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Self { config, name: ServerName::try_from("localhost").unwrap() }
+        Self {
+            config,
+            name: ServerName::try_from("localhost").unwrap(),
+        }
     }
 
     /// Offers these protocols by ALPN.
     pub fn offering(mut self, protocols: &[&str]) -> Self {
-        self.config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        self.config.alpn_protocols = protocols
+            .iter()
+            .map(|protocol| protocol.as_bytes().to_vec())
+            .collect();
         self
     }
 
@@ -102,7 +114,9 @@ impl Tls {
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }
-        Ok(Connection::over(Stream::Tls(Box::new(StreamOwned::new(connection, stream)))))
+        Ok(Connection::over(Stream::Tls(Box::new(StreamOwned::new(
+            connection, stream,
+        )))))
     }
 }
 
@@ -126,7 +140,10 @@ impl Connection {
     }
 
     fn over(stream: Stream) -> Self {
-        Self { stream, unread: Vec::new() }
+        Self {
+            stream,
+            unread: Vec::new(),
+        }
     }
 
     /// The version of TLS that was agreed on.
@@ -136,12 +153,18 @@ impl Connection {
 
     /// The protocol that was agreed on by ALPN.
     pub fn protocol(&self) -> Option<&str> {
-        self.tls().alpn_protocol().map(|protocol| std::str::from_utf8(protocol).unwrap())
+        self.tls()
+            .alpn_protocol()
+            .map(|protocol| std::str::from_utf8(protocol).unwrap())
     }
 
     /// The certificate that the server showed.
     pub fn server_certificate(&self) -> CertificateDer<'static> {
-        self.tls().peer_certificates().expect("the handshake is done")[0].clone().into_owned()
+        self.tls()
+            .peer_certificates()
+            .expect("the handshake is done")[0]
+            .clone()
+            .into_owned()
     }
 
     fn tls(&self) -> &ClientConnection {
@@ -165,7 +188,8 @@ impl Connection {
 
     /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) {
-        self.try_send(bytes).expect("the connection takes what is sent");
+        self.try_send(bytes)
+            .expect("the connection takes what is sent");
     }
 
     /// Sends bytes, which fails when the connection has ended.
@@ -178,7 +202,8 @@ impl Connection {
 
     /// Waits for the next answer.
     pub fn answer(&mut self) -> Answer {
-        self.next_answer().expect("an answer, not the end of the connection")
+        self.next_answer()
+            .expect("an answer, not the end of the connection")
     }
 
     /// Waits for the next answer; nothing when the connection ends instead.
@@ -188,18 +213,26 @@ impl Connection {
                 break at;
             }
             if self.read_more() == 0 {
-                assert!(self.unread.is_empty(), "ended amid a head: {:?}", String::from_utf8_lossy(&self.unread));
+                assert!(
+                    self.unread.is_empty(),
+                    "ended amid a head: {:?}",
+                    String::from_utf8_lossy(&self.unread)
+                );
                 return None;
             }
         };
         let head = String::from_utf8(self.unread[..head_ends].to_vec()).expect("a head is text");
         self.unread.drain(..head_ends + 4);
         let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
+        let status = lines
+            .next()
+            .and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
         let headers = lines.map(|line| line.split_once(':').expect("a header has a colon"));
         let mut answer = Answer {
             status: status.unwrap_or_else(|| panic!("no status line in {head:?}")),
-            headers: headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect(),
+            headers: headers
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+                .collect(),
             body: Vec::new(),
         };
         let length = match answer.header("content-length") {
@@ -219,7 +252,12 @@ impl Connection {
     /// Waits for the end of the connection, before which nothing may come.
     pub fn expect_end(&mut self) {
         let count = self.read_more();
-        assert_eq!(count, 0, "the end was due, not {:?}", String::from_utf8_lossy(&self.unread));
+        assert_eq!(
+            count,
+            0,
+            "the end was due, not {:?}",
+            String::from_utf8_lossy(&self.unread)
+        );
     }
 
     /// Sends bytes one at a time until all are gone or the connection ends; whether all are gone.
@@ -236,7 +274,9 @@ impl Connection {
     pub fn has_news(&mut self, within: Duration) -> bool {
         self.socket().set_read_timeout(Some(within)).unwrap();
         let news = match self.try_read() {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => false,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                false
+            }
             Ok(_) | Err(_) => true,
         };
         self.socket().set_read_timeout(Some(PATIENCE)).unwrap();

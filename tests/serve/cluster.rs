@@ -57,7 +57,11 @@ pub fn endpoint(number: usize, zone: &str) -> Value {
 
 /// Ready endpoints, one for each of these zones.
 pub fn endpoints(zones: &[&str]) -> Vec<Value> {
-    zones.iter().enumerate().map(|(number, zone)| endpoint(number, zone)).collect()
+    zones
+        .iter()
+        .enumerate()
+        .map(|(number, zone)| endpoint(number, zone))
+        .collect()
 }
 
 /// Something to change about an endpoint or a slice.
@@ -83,7 +87,10 @@ impl With for Value {
 
 fn parent<'a>(value: &'a mut Value, pointer: &str) -> &'a mut serde_json::Map<String, Value> {
     let (parent, _) = pointer.rsplit_once('/').unwrap();
-    value.pointer_mut(parent).and_then(Value::as_object_mut).unwrap()
+    value
+        .pointer_mut(parent)
+        .and_then(Value::as_object_mut)
+        .unwrap()
 }
 
 fn last(pointer: &str) -> String {
@@ -100,7 +107,9 @@ pub fn hints(zone: &str) -> Value {
 pub fn hinted(slice: &Value, zones: &[&str]) -> Value {
     let count = slice["endpoints"].as_array().map_or(0, Vec::len);
     assert_eq!(count, zones.len(), "a zone for each endpoint");
-    let hint = |slice: Value, (i, zone): (usize, &&str)| slice.with(&format!("/endpoints/{i}/hints"), hints(zone));
+    let hint = |slice: Value, (i, zone): (usize, &&str)| {
+        slice.with(&format!("/endpoints/{i}/hints"), hints(zone))
+    };
     zones.iter().enumerate().fold(slice.clone(), hint)
 }
 
@@ -144,7 +153,8 @@ pub const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 /// An AdmissionReview about a slice, with all that an API server says in one.
 pub fn review(operation: &str, object: &Value, old: Option<&Value>) -> Value {
     let kind = json!({"group": "discovery.k8s.io", "version": "v1", "kind": "EndpointSlice"});
-    let resource = json!({"group": "discovery.k8s.io", "version": "v1", "resource": "endpointslices"});
+    let resource =
+        json!({"group": "discovery.k8s.io", "version": "v1", "resource": "endpointslices"});
     let mut review = json!({
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
@@ -166,7 +176,10 @@ pub fn review(operation: &str, object: &Value, old: Option<&Value>) -> Value {
             "options": {"kind": format!("{}Options", capitalized(operation)), "apiVersion": "meta.k8s.io/v1"},
         },
     });
-    if let Some(name) = object.pointer("/metadata/name").or_else(|| old?.pointer("/metadata/name")) {
+    if let Some(name) = object
+        .pointer("/metadata/name")
+        .or_else(|| old?.pointer("/metadata/name"))
+    {
         review["request"]["name"] = name.clone();
     }
     review

@@ -27,10 +27,14 @@ pub struct Exposition {
 impl Exposition {
     /// Reads a text; panics at what is not OpenMetrics.
     pub fn parse(text: &str) -> Self {
-        let body = text.strip_suffix("# EOF\n").expect("the text ends with # EOF");
+        let body = text
+            .strip_suffix("# EOF\n")
+            .expect("the text ends with # EOF");
         let mut exposition = Self::default();
         for line in body.lines() {
-            exposition.take(line).unwrap_or_else(|| panic!("no OpenMetrics line: {line:?}"));
+            exposition
+                .take(line)
+                .unwrap_or_else(|| panic!("no OpenMetrics line: {line:?}"));
         }
         exposition
     }
@@ -40,41 +44,65 @@ impl Exposition {
             let (word, rest) = comment.split_once(' ')?;
             let (family, text) = rest.split_once(' ')?;
             match word {
-                "TYPE" => assert_eq!(self.types.insert(family.into(), text.into()), None, "{family} stands twice"),
-                "HELP" => assert!(self.helps.insert(family.into()), "{family} is explained twice"),
+                "TYPE" => assert_eq!(
+                    self.types.insert(family.into(), text.into()),
+                    None,
+                    "{family} stands twice"
+                ),
+                "HELP" => assert!(
+                    self.helps.insert(family.into()),
+                    "{family} is explained twice"
+                ),
                 _ => return None,
             }
             return Some(());
         }
         let sample = sample(line)?;
-        let family = self.types.keys().find(|family| belongs(&sample.name, family, &self.types[*family]));
+        let family = self
+            .types
+            .keys()
+            .find(|family| belongs(&sample.name, family, &self.types[*family]));
         assert!(family.is_some(), "a sample of no family: {line:?}");
-        let twice = self.samples.iter().any(|other| other.name == sample.name && other.labels == sample.labels);
+        let twice = self
+            .samples
+            .iter()
+            .any(|other| other.name == sample.name && other.labels == sample.labels);
         assert!(!twice, "a sample stands twice: {line:?}");
         self.samples.push(sample);
         Some(())
     }
 
-    /// The sum of the samples of this name whose labels include these; zero where there are none.
-    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        self.matching(name, labels).map(|sample| sample.value).sum()
+    /// The sum of the samples of this name whose labels include these, which is a whole number.
+    pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        let sum: f64 = self.values(name, labels).iter().sum();
+        sum.to_string()
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} with {labels:?} is {sum}"))
     }
 
-    /// The value of the one sample of this name whose labels include these.
-    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let values: Vec<f64> = self.matching(name, labels).map(|sample| sample.value).collect();
-        assert_eq!(values.len(), 1, "one sample of {name} with {labels:?}");
-        values[0]
+    /// The values of the samples of this name whose labels include these, in their order.
+    pub fn values(&self, name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
+        self.matching(name, labels)
+            .map(|sample| sample.value)
+            .collect()
     }
 
     /// The values that a label has in the samples of a name.
-    pub fn label_values(&self, name: &str, label: &str) -> BTreeSet<&str> {
-        self.matching(name, &[]).map(|sample| sample.labels[label].as_str()).collect()
+    pub fn label_values<'a>(&'a self, name: &'a str, label: &str) -> BTreeSet<&'a str> {
+        self.matching(name, &[])
+            .map(|sample| sample.labels[label].as_str())
+            .collect()
     }
 
-    fn matching<'a>(&'a self, name: &'a str, labels: &'a [(&str, &str)]) -> impl Iterator<Item = &'a Sample> {
+    fn matching<'a>(
+        &'a self,
+        name: &'a str,
+        labels: &'a [(&str, &str)],
+    ) -> impl Iterator<Item = &'a Sample> {
         self.samples.iter().filter(move |sample| {
-            let has = |(label, value): &(&str, &str)| sample.labels.get(*label).is_some_and(|is| is == value);
+            let has = |(label, value): &(&str, &str)| {
+                sample.labels.get(*label).is_some_and(|is| is == value)
+            };
             sample.name == name && labels.iter().all(has)
         })
     }
@@ -102,14 +130,24 @@ fn sample(line: &str) -> Option<Sample> {
     if name.is_empty() || !name.chars().all(legal) {
         return None;
     }
-    Some(Sample { name: name.into(), labels: parse_labels(labels)?, value: value.parse().ok()? })
+    Some(Sample {
+        name: name.into(),
+        labels: parse_labels(labels)?,
+        value: value.parse().ok()?,
+    })
 }
 
 /// No value here has a quote, a comma or a backslash, so none is looked for.
 fn parse_labels(text: &str) -> Option<BTreeMap<String, String>> {
     let pair = |pair: &str| {
         let (label, value) = pair.split_once('=')?;
-        Some((label.to_owned(), value.strip_prefix('"')?.strip_suffix('"')?.to_owned()))
+        Some((
+            label.to_owned(),
+            value.strip_prefix('"')?.strip_suffix('"')?.to_owned(),
+        ))
     };
-    text.split(',').filter(|pair| !pair.is_empty()).map(pair).collect()
+    text.split(',')
+        .filter(|pair| !pair.is_empty())
+        .map(pair)
+        .collect()
 }

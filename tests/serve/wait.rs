@@ -11,7 +11,10 @@ pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>)
     loop {
         match attempt() {
             Ok(value) => return value,
-            Err(complaint) => assert!(start.elapsed() < PATIENCE, "never seen that {what}: {complaint}"),
+            Err(complaint) => assert!(
+                start.elapsed() < PATIENCE,
+                "never seen that {what}: {complaint}"
+            ),
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -19,5 +22,11 @@ pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>)
 
 /// Waits until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    eventually(what, || if holds() { Ok(()) } else { Err("it is not so".to_owned()) });
+    eventually(what, || {
+        if holds() {
+            Ok(())
+        } else {
+            Err("it is not so".to_owned())
+        }
+    });
 }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -75,7 +75,6 @@ pub enum Verb {
 /// A request that came.
 #[derive(Debug, Clone)]
 pub struct Request {
-    pub at: Instant,
     pub resource: Resource,
     pub verb: Verb,
     pub query: HashMap<String, String>,
@@ -95,6 +94,8 @@ pub enum Fault {
     Nothing,
     /// This status and this body.
     Answer(u16, String),
+    /// Status 503 with a `Retry-After` of so many seconds.
+    RetryAfter(u64),
     /// The answer waits for the gate.
     Hold(Gate),
     /// The answer to a watch ends before its first event.
@@ -173,6 +174,7 @@ struct State {
     /// The version before which nothing is remembered.
     compacted: u64,
     shelves: [Shelf; 3],
+    lists_begun: u64,
     /// Lists that are being read in pages, by the number in their continue tokens.
     snapshots: HashMap<u64, (u64, Arc<Vec<Value>>)>,
     requests: Vec<Request>,
@@ -282,6 +284,13 @@ impl ApiServer {
         lock(&self.state)
     }
 
+    /// Creates or replaces an object, and whoever watches gets another line for it.
+    pub fn put_garbled(&self, resource: Resource, object: Value, line: &str) {
+        let mut state = self.state();
+        state.store(resource, object);
+        state.shelf(resource).send(line);
+    }
+
     /// Creates or replaces an object.
     pub fn put(&self, resource: Resource, object: Value) {
         self.put_all(resource, vec![object]);
@@ -322,8 +331,7 @@ impl ApiServer {
         let mut state = self.state();
         state.version += 1;
         let version = state.version;
-        let object =
-            json!({"metadata": {"resourceVersion": version.to_string(), "creationTimestamp": null}});
+        let object = json!({"metadata": {"resourceVersion": version.to_string(), "creationTimestamp": null}});
         let line = event(resource, "BOOKMARK", &object);
         state.shelf(resource).send(&line);
         version
@@ -422,7 +430,6 @@ async fn serve(
     let fault = {
         let mut state = lock(&state);
         state.requests.push(Request {
-            at: Instant::now(),
             resource,
             verb,
             query: query.clone(),
@@ -432,6 +439,11 @@ async fn serve(
     match fault {
         Fault::Nothing => {}
         Fault::Answer(code, body) => return Ok(whole(code, body)),
+        Fault::RetryAfter(seconds) => {
+            let mut answer = whole(503, status(503, "ServiceUnavailable").to_string());
+            answer.headers_mut().insert("retry-after", seconds.into());
+            return Ok(answer);
+        }
         Fault::Hold(gate) => gate.wait().await,
         Fault::EndAtOnce => return Ok(whole(200, String::new())),
     }
@@ -462,7 +474,8 @@ fn list(state: &mut State, resource: Resource, query: &HashMap<String, String>) 
         .unwrap_or(usize::MAX);
     let (number, from) = match query.get("continue") {
         None => {
-            let number = state.snapshots.len() as u64 + 1;
+            state.lists_begun += 1;
+            let number = state.lists_begun;
             let objects = state.shelf(resource).objects.values().cloned().collect();
             state
                 .snapshots

@@ -38,12 +38,12 @@ pub struct Zonewise {
 
 impl Zonewise {
     /// Starts it.
-    pub fn start(api: &ApiServer) -> Self {
-        Self::start_with(api, &[])
+    pub async fn start(api: &ApiServer) -> Self {
+        Self::start_with(api, &[]).await
     }
 
     /// Starts it with more arguments.
-    pub fn start_with(api: &ApiServer, arguments: &[&str]) -> Self {
+    pub async fn start_with(api: &ApiServer, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (webhook, plain) = (Port::reserve(), Port::reserve());
         let tls = make_certificates(dir.path());
@@ -67,18 +67,24 @@ impl Zonewise {
             .stderr(log)
             .spawn()
             .expect("zonewise starts");
-        Self {
+        let mut zonewise = Self {
             child,
             webhook,
             plain,
             tls,
             dir,
-        }
+        };
+        eventually("zonewise answers", async || {
+            zonewise.assert_runs();
+            zonewise.get("/healthz").await
+        })
+        .await;
+        zonewise
     }
 
     /// Starts it and waits until it is ready and watches.
     pub async fn start_ready(api: &ApiServer) -> Self {
-        let mut zonewise = Self::start(api);
+        let mut zonewise = Self::start(api).await;
         zonewise.is_ready().await;
         for resource in Resource::ALL {
             eventually("the watch is open", async || {
@@ -167,7 +173,11 @@ impl Zonewise {
         let metrics = self.metrics().await.expect("metrics");
         let share = |(name, value): (&String, &f64)| {
             let zone = name.strip_prefix("zonewise_zone_capacity_ratio{zone=\"")?;
-            Some(format!("{} {:.0}", zone.trim_end_matches("\"}"), value * 100.0))
+            Some(format!(
+                "{} {:.0}",
+                zone.trim_end_matches("\"}"),
+                value * 100.0
+            ))
         };
         let shares: Vec<String> = metrics.iter().filter_map(share).collect();
         shares.join(", ")

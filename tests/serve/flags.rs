@@ -1,0 +1,195 @@
+//! What `serve` is told on its command line and in its environment.
+
+use std::net::TcpListener;
+use std::process::Output;
+
+use super::binary::{Serve, Setup, free_port, stderr, stdout};
+use super::cluster::{ZONES, balanced, hinted};
+
+fn fail(flag: &str, value: &str) -> Output {
+    Setup::new().flag(flag, value).fail()
+}
+
+fn assert_refused(output: &Output, code: i32, parts: &[&str]) {
+    let text = stderr(output);
+    assert_eq!(
+        (output.status.code(), stdout(output)),
+        (Some(code), ""),
+        "{text}"
+    );
+    assert!(text.starts_with("error: "), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe: {text:?}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    for flag in ["--from-files", "--tls-cert-file", "--tls-private-key-file"] {
+        assert_refused(
+            &fail(flag, "no/such/file.yaml"),
+            2,
+            &["no/such/file.yaml: No such file"],
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_it_should_be_is_named_with_what_is_wrong() {
+    let setup = Setup::new().cluster("kind: Node\nmetadata: {name: [\n");
+    let cluster = format!("{}:", setup.path("cluster.yaml").display());
+    assert_refused(&setup.fail(), 2, &[&cluster]);
+    let setup = Setup::new().cluster("kind: ConfigMap\n");
+    assert_refused(
+        &setup.fail(),
+        2,
+        &["cluster.yaml: no Node, Service or EndpointSlice in there"],
+    );
+    let setup = Setup::new();
+    let certificate = setup.path("cluster.yaml").display().to_string();
+    let setup = setup.flag("--tls-cert-file", &certificate);
+    assert_refused(
+        &setup.fail(),
+        2,
+        &[&format!("{certificate}: no certificate in PEM in there")],
+    );
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_with_a_sentence() {
+    let cases = [
+        (
+            "--mode",
+            "Sometimes",
+            "[possible values: Active, Observe, Off]",
+        ),
+        ("--request-timeout", "5", "write it like 15s, 5m or 1h30m"),
+        ("--first-request-timeout", "-1s", "below zero"),
+        (
+            "--idle-timeout",
+            "90s",
+            "API servers keep idle connections for 90s, so this must be at least 120s",
+        ),
+        (
+            "--max-body-bytes",
+            "16MB",
+            "write it like 65536, 64Ki or 16Mi",
+        ),
+        (
+            "--max-in-flight-bytes",
+            "many",
+            "write it like 65536, 64Ki or 16Mi",
+        ),
+        ("--max-connections", "-1", "--max-connections"),
+        ("--freeze-not-ready", "55", "55 is not between 0 and 1"),
+        ("--own-service", "web", "write it as NAMESPACE/NAME"),
+        (
+            "--webhook-bind-address",
+            "localhost",
+            "--webhook-bind-address",
+        ),
+        (
+            "--log-level",
+            "zonewise=loud",
+            "say error, warn, info, debug or trace",
+        ),
+        ("--log-format", "xml", "[possible values: text, json]"),
+        ("--kubeconfig", "config", "--from-files"),
+        ("--no-such-flag", "1", "--no-such-flag"),
+    ];
+    for (flag, value, part) in cases {
+        assert_refused(&fail(flag, value), 2, &[part]);
+    }
+}
+
+#[test]
+fn a_number_beyond_all_bounds_is_refused_or_taken_and_never_a_panic() {
+    for (flag, value) in [
+        ("--max-connections", "18446744073709551615"),
+        ("--max-in-flight-bytes", "18446744073709551615"),
+        ("--max-connection-age", "99999999999999999s"),
+        ("--first-request-timeout", "99999999999999999s"),
+        ("--request-timeout", "99999999999999999s"),
+    ] {
+        let mut serve = Setup::new().flag(flag, value).spawn();
+        let mut accepted = false;
+        super::wait::until("it serves or has ended", || {
+            accepted = serve
+                .tls()
+                .connect(serve.webhook)
+                .is_ok_and(|mut it| it.get("/healthz").status == 200);
+            accepted || !serve.runs()
+        });
+        if !accepted {
+            assert_eq!(serve.wait().code(), Some(2), "{flag} {value}");
+        }
+        assert!(
+            !serve.log_text().contains("panic"),
+            "{flag} {value}: {}",
+            serve.log_text()
+        );
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = fail("--webhook-bind-address", &address);
+    assert_refused(&output, 1, &[&format!("can't listen on {address}: ")]);
+}
+
+#[test]
+fn the_environment_stands_in_for_flags() {
+    let serve = Setup::new()
+        .variable("ZONEWISE_MODE", "Observe")
+        .variable("ZONEWISE_MAX_BODY_BYTES", "64Ki")
+        .start();
+    assert_eq!(
+        serve.create(&hinted(&balanced(), &["zone-c"; 3])).patch,
+        None
+    );
+    assert_eq!(
+        serve.connect().post("/mutate", &vec![b' '; 65_537]).status,
+        413
+    );
+    assert_eq!(serve.admitted(&[("decision", "Hints")]), 1);
+}
+
+#[test]
+fn a_flag_comes_before_the_environment() {
+    let serve = Setup::new()
+        .variable("ZONEWISE_MODE", "Off")
+        .flag("--mode", "Active")
+        .start();
+    assert_eq!(
+        serve.create(&balanced()).stored,
+        hinted(&balanced(), &ZONES)
+    );
+}
+
+#[test]
+fn a_body_may_be_no_larger_than_all_bodies_together() {
+    let output = Setup::new()
+        .flag("--max-body-bytes", "2Mi")
+        .flag("--max-in-flight-bytes", "1Mi");
+    assert_refused(&output.fail(), 2, &["--max-in-flight-bytes"]);
+}
+
+#[test]
+fn port_zero_takes_any_free_port_and_the_log_tells_which() {
+    let setup = Setup::new().flag(
+        "--metrics-bind-address",
+        format!("127.0.0.1:{}", free_port()),
+    );
+    let serve: Serve = setup.flag("--webhook-bind-address", "127.0.0.1:0").start();
+    let line = serve.wait_for_log("where it serves", |line| line["message"] == "serving");
+    let address: std::net::SocketAddr = line["webhook"].as_str().unwrap().parse().unwrap();
+    assert_ne!(address.port(), 0, "{line}");
+    assert_eq!(
+        serve.tls().connect(address).unwrap().get("/healthz").status,
+        200
+    );
+}

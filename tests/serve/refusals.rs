@@ -1,0 +1,360 @@
+//! What is no review, what is too much, and what becomes of the connection then.
+
+use serde_json::{Value, json};
+
+use super::binary::{Serve, apply, write};
+use super::client::{Answer, Connection, head, request};
+use super::cluster::{With as _, ZONES, balanced, hinted, review};
+
+const REJECTED: &str = "zonewise_rejected_requests_total";
+
+fn assert_sentence(answer: &Answer, status: u16, part: &str) {
+    let text = answer.text();
+    assert_eq!(answer.status, status, "{text}");
+    assert!(text.contains(part), "{part:?} in {text:?}");
+    assert!(
+        text.ends_with('\n') && text.len() > 20 && text.lines().count() == 1,
+        "one sentence: {text:?}"
+    );
+}
+
+fn create() -> Vec<u8> {
+    review("CREATE", &balanced(), None).to_string().into_bytes()
+}
+
+/// Checks that the server answers as if nothing had been.
+fn assert_unharmed(serve: &Serve) {
+    assert_eq!(
+        serve.create(&balanced()).stored,
+        hinted(&balanced(), &ZONES)
+    );
+}
+
+#[test]
+fn what_is_no_review_is_told_why_and_the_connection_goes_on() {
+    let serve = Serve::sample();
+    let mut connection = serve.connect();
+    let with =
+        |change: &dyn Fn(Value) -> Value| change(review("CREATE", &balanced(), None)).to_string();
+    let bodies = [
+        (
+            String::new(),
+            "the body is no AdmissionReview: EOF while parsing",
+        ),
+        (
+            "{".to_owned(),
+            "the body is no AdmissionReview: EOF while parsing",
+        ),
+        (
+            "endpoints: []".to_owned(),
+            "the body is no AdmissionReview: expected value at line 1 column 1",
+        ),
+        ("[]".to_owned(), "the body is no AdmissionReview: "),
+        ("null".to_owned(), "the body is no AdmissionReview: "),
+        (
+            with(&|review| review) + "x",
+            "the body is no AdmissionReview: trailing characters",
+        ),
+        ("{}".to_owned(), "the AdmissionReview has no request"),
+        (
+            r#"{"request":null}"#.to_owned(),
+            "the AdmissionReview has no request",
+        ),
+        (
+            with(&|review| review.without("/request")),
+            "the AdmissionReview has no request",
+        ),
+        (with(&|review| review.without("/request/uid")), "has no uid"),
+        (
+            with(&|review| review.with("/request/uid", json!(""))),
+            "has no uid",
+        ),
+        (
+            with(&|review| review.with("/request/uid", json!(7))),
+            "the body is no AdmissionReview: ",
+        ),
+    ];
+    let count = bodies.len() as u64;
+    for (body, part) in bodies {
+        let answer = connection.post("/mutate", body.as_bytes());
+        assert_sentence(&answer, 400, part);
+        assert!(!answer.is_last(), "{body:?}");
+    }
+    let slice = balanced();
+    assert_eq!(
+        write(&mut connection, "CREATE", &slice, None).stored,
+        hinted(&slice, &ZONES)
+    );
+    serve.wait_for_count(REJECTED, &[("limit", "review")], count);
+    serve.wait_for_count("zonewise_admission_requests_total", &[], 1);
+}
+
+#[test]
+fn a_review_that_is_no_utf_8_does_no_harm() {
+    let serve = Serve::sample();
+    let mut body = create();
+    let at = body
+        .windows(8)
+        .position(|window| window == b"\"zone-b\"")
+        .unwrap();
+    body[at + 1] = 0xff;
+    assert_sentence(
+        &serve.connect().post("/mutate", &body),
+        400,
+        "the body is no AdmissionReview: ",
+    );
+    assert_unharmed(&serve);
+}
+
+#[test]
+fn other_paths_and_methods_are_told_what_there_is() {
+    let serve = Serve::sample();
+    let mut connection = serve.connect();
+    assert_sentence(&connection.get("/"), 404, "there is /mutate for reviews");
+    assert_sentence(
+        &connection.get("/metrics"),
+        404,
+        "there is /mutate for reviews",
+    );
+    assert_sentence(
+        &connection.post("/mutate/", b"{}"),
+        404,
+        "there is /mutate for reviews",
+    );
+    let wrong = connection.get("/mutate");
+    assert_eq!((wrong.status, wrong.header("allow")), (405, Some("POST")));
+    let wrong = connection.post("/healthz", b"");
+    assert_eq!(wrong.status, 405);
+    for path in ["/healthz", "/readyz"] {
+        let answer = connection.get(path);
+        assert_eq!((answer.status, answer.text()), (200, "ok\n"), "{path}");
+        let answer = serve.get(path);
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, "ok\n"),
+            "{path} of the plain server"
+        );
+    }
+    assert_eq!(serve.get("/mutate").status, 404);
+}
+
+#[test]
+fn a_body_of_unknown_length_is_refused_with_411() {
+    let serve = Serve::sample();
+    let mut connection = serve.connect();
+    let body = create();
+    let head = head("/mutate", 0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    connection.send(format!("{head}{:x}\r\n", body.len()).as_bytes());
+    connection.send(&[&body, b"\r\n0\r\n\r\n".as_slice()].concat());
+    assert_sentence(&connection.answer(), 411, "Content-Length");
+    assert_unharmed(&serve);
+    serve.wait_for_count(REJECTED, &[("limit", "content-length")], 1);
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_with_413_and_one_at_the_limit_is_not() {
+    let body = create();
+    let serve = Serve::with(&[("--max-body-bytes", &body.len().to_string())]);
+    let longer = [&body, b" ".as_slice()].concat();
+    let answer = serve.connect().post("/mutate", &longer);
+    let sentence = format!(
+        "the body has {} bytes and may have {}; see --max-body-bytes",
+        longer.len(),
+        body.len()
+    );
+    assert_sentence(&answer, 413, &sentence);
+    assert_eq!(
+        apply(&serve.connect().post("/mutate", &body), &balanced()).stored,
+        hinted(&balanced(), &ZONES)
+    );
+    serve.wait_for_count(REJECTED, &[("limit", "body-bytes")], 1);
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_before_it_is_sent() {
+    let serve = Serve::sample();
+    let mut connection = serve.connect();
+    connection.send(head("/mutate", 17 << 20).as_bytes());
+    assert_sentence(
+        &connection.answer(),
+        413,
+        "the body has 17825792 bytes and may have 16777216",
+    );
+}
+
+/// A head whose body the server asks for as soon as it has made room for it.
+fn expectant_head(length: usize) -> String {
+    head("/mutate", length).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n")
+}
+
+#[test]
+fn bodies_over_the_limit_for_all_at_once_are_refused_with_503() {
+    let body = create();
+    let padded = [&body, " ".repeat(40_000 - body.len()).as_bytes()].concat();
+    let serve = Serve::with(&[("--max-in-flight-bytes", "64Ki")]);
+    let mut first = serve.connect();
+    first.send(expectant_head(padded.len()).as_bytes());
+    assert_eq!(first.answer().status, 100, "there is room for the first");
+    let refused = serve.connect().post("/mutate", &padded);
+    assert_sentence(&refused, 503, "--max-in-flight-bytes");
+    serve.wait_for_count(REJECTED, &[("limit", "in-flight-bytes")], 1);
+    assert_unharmed(&serve);
+
+    first.send(&padded);
+    assert_eq!(
+        apply(&first.answer(), &balanced()).stored,
+        hinted(&balanced(), &ZONES)
+    );
+    let second = serve.connect().post("/mutate", &padded);
+    assert_eq!(
+        apply(&second, &balanced()).stored,
+        hinted(&balanced(), &ZONES),
+        "the room is free again"
+    );
+    assert_eq!(serve.count(REJECTED, &[]), 1);
+}
+
+#[test]
+fn a_client_that_goes_away_amid_a_body_leaves_its_room() {
+    let serve = Serve::with(&[("--max-in-flight-bytes", "64Ki")]);
+    let mut first = serve.connect();
+    first.send(expectant_head(60_000).as_bytes());
+    assert_eq!(first.answer().status, 100);
+    drop(first);
+    super::wait::until("its room is free", || {
+        let mut next = serve.connect();
+        next.send(expectant_head(60_000).as_bytes());
+        next.answer().status == 100
+    });
+}
+
+#[test]
+fn nesting_without_end_does_no_harm() {
+    const DEPTH: usize = 200_000;
+    let serve = Serve::sample();
+    let ignored = [
+        "/request/options/deep",
+        "/request/object/deep",
+        "/request/object/metadata/managedFields",
+    ];
+    let known = [
+        "/kind",
+        "/request/uid",
+        "/request/kind",
+        "/request/operation",
+        "/request/object",
+        "/request/object/metadata",
+        "/request/object/metadata/labels",
+        "/request/object/metadata/annotations",
+        "/request/object/endpoints",
+        "/request/object/endpoints/0/hints",
+        "/request/object/endpoints/0/zone",
+        "/request/object/ports",
+        "/request/oldObject",
+    ];
+    let nests = [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"forZones":"#, "}]")];
+    for (open, close) in nests {
+        let nest = open.repeat(DEPTH) + "0" + &close.repeat(DEPTH);
+        let ask = |pointer: &str| {
+            // The place is marked in a value, since a value so deep can't be built.
+            let mut review = review("CREATE", &balanced(), None);
+            match review.pointer_mut(pointer) {
+                Some(place) => *place = json!("HERE"),
+                None => review = review.with(pointer, json!("HERE")),
+            }
+            serve.connect().post(
+                "/mutate",
+                review.to_string().replace("\"HERE\"", &nest).as_bytes(),
+            )
+        };
+        for pointer in ignored {
+            let stored = apply(&ask(pointer), &balanced()).stored;
+            assert_eq!(stored, hinted(&balanced(), &ZONES), "{pointer}");
+        }
+        for pointer in known {
+            let answer = ask(pointer);
+            assert!(
+                [200, 400].contains(&answer.status),
+                "{pointer}: {}",
+                answer.text()
+            );
+            if answer.status == 200 {
+                assert_eq!(answer.json()["response"]["allowed"], true, "{pointer}");
+            }
+        }
+    }
+    assert_unharmed(&serve);
+    assert_eq!(serve.admitted(&[("reason", "Panic")]), 0);
+}
+
+#[test]
+fn a_head_without_end_and_a_head_that_is_none_are_refused_and_end_the_connection() {
+    let serve = Serve::sample();
+    let long = format!(
+        "GET /readyz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n",
+        "x".repeat(100 * 1024)
+    );
+    for (bytes, status) in [
+        (long.as_bytes(), 431),
+        (b"NONSENSE\r\n\r\n".as_slice(), 400),
+    ] {
+        let mut connection = serve.connect();
+        // It may be refused before all of it is sent.
+        let _ = connection.try_send(bytes);
+        let answer = connection.answer();
+        assert_eq!(
+            (answer.status, answer.is_last()),
+            (status, true),
+            "{answer:?}"
+        );
+        connection.expect_end();
+    }
+    assert_unharmed(&serve);
+}
+
+/// Whether a connection is of use after an answer: a client that was not told of its end counts on that.
+fn goes_on(connection: &mut Connection) -> bool {
+    let sent = connection.try_send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sent.is_ok()
+        && connection
+            .next_answer()
+            .is_some_and(|answer| answer.status == 200)
+}
+
+#[test]
+fn a_connection_that_ends_with_a_refusal_says_so_in_it() {
+    let serve = Serve::with(&[
+        ("--max-body-bytes", "1Mi"),
+        ("--max-in-flight-bytes", "1Mi"),
+    ]);
+    let mut holder = serve.connect();
+    holder.send(expectant_head(1 << 20).as_bytes());
+    assert_eq!(holder.answer().status, 100);
+    let long = vec![b' '; 600 << 10];
+    let chunked = {
+        let head = head("/mutate", 0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+        [
+            format!("{head}{:x}\r\n", long.len()).as_bytes(),
+            &long,
+            b"\r\n0\r\n\r\n",
+        ]
+        .concat()
+    };
+    let cases = [
+        ("too many bytes in flight", 503, request("/mutate", &long)),
+        ("too long", 413, request("/mutate", &vec![b' '; 3 << 20])),
+        ("chunked", 411, chunked),
+        ("another path", 404, request("/mutation", &long)),
+        ("another method", 405, request("/healthz", &long)),
+    ];
+    for (what, status, bytes) in cases {
+        let mut connection = serve.connect();
+        let sent = connection.try_send(&bytes);
+        let answer = connection.answer();
+        assert_eq!(answer.status, status, "{what}");
+        assert!(
+            answer.is_last() || (sent.is_ok() && goes_on(&mut connection)),
+            "{what}: ended without a word"
+        );
+    }
+}

@@ -1,0 +1,1005 @@
+//! What zonewise does when the API server, or the way to it, fails: seen from outside, against a scripted API server.
+//!
+//! Each test has a server and a process of its own. What zonewise knows shows in `/metrics`, `/readyz`, its log and its
+//! answers to `/mutate`; the reviews carry a slice without hints whose stored form is hinted for the zone `stored`, so
+//! that an answer tells whether hints were planned, kept or stripped.
+
+#[path = "watch_faults/api_server.rs"]
+mod api_server;
+#[path = "watch_faults/objects.rs"]
+mod objects;
+#[path = "watch_faults/port.rs"]
+mod port;
+#[path = "watch_faults/zonewise.rs"]
+mod zonewise;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use api_server::Resource::{self, EndpointSlices, Nodes, Services};
+use api_server::{ApiServer, Fault, Gate, Verb};
+use objects::{endpoints, node, ready, service, slice, with};
+use zonewise::{Zonewise, eventually};
+
+/// A server with three equal zones, the Service `web` and its one slice, on which zonewise decides `PLANNED`.
+fn usual() -> ApiServer {
+    let api = ApiServer::new();
+    api.put(Nodes, node("n-a", "a", 4));
+    api.put(Nodes, node("n-b", "b", 4));
+    api.put(Nodes, node("n-c", "c", 4));
+    api.put(Services, service("web"));
+    api.put(EndpointSlices, web());
+    api
+}
+
+fn web() -> Value {
+    slice(
+        "web-1",
+        "web",
+        &endpoints(1, &["a", "a", "b", "b", "c", "c"]),
+    )
+}
+
+const PLANNED: &str = "Hints: a a b b c c";
+const NOT_SYNCED: &str = "Kept NotSynced: stored stored stored stored stored stored";
+const NOT_UNDERSTOOD: &str = "Kept UnreadableObject: stored stored stored stored stored stored";
+const THIRDS: &str = "a 33, b 33, c 33";
+
+async fn pause(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+// === Lists ===
+
+#[tokio::test]
+async fn lists_come_in_pages_and_readiness_waits_for_the_last_page_of_all_three() {
+    let api = usual();
+    for i in 0..600 {
+        api.put(Services, service(&format!("other-{i}")));
+        let name = format!("other-{i}");
+        api.put(
+            EndpointSlices,
+            slice(&name, &name, &endpoints(2, &["a", "b", "c"])),
+        );
+    }
+    let gate = Gate::shut();
+    api.next(
+        EndpointSlices,
+        Verb::List,
+        [Fault::Nothing, Fault::Hold(gate.clone())],
+    );
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise
+        .comes_to_readyz(503, "waiting for the first list of endpointslices\n")
+        .await;
+    let synced = async |resource| zonewise.metric_of("zonewise_cache_synced", resource).await;
+    assert_eq!(
+        [
+            synced(Nodes).await,
+            synced(Services).await,
+            synced(EndpointSlices).await
+        ],
+        [1.0, 1.0, 0.0]
+    );
+    assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
+    gate.open();
+    zonewise.is_ready().await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    for resource in [Services, EndpointSlices] {
+        let lists = api.requests(resource, Verb::List);
+        let pages: Vec<_> = lists
+            .iter()
+            .map(|list| {
+                (
+                    list.parameter("limit"),
+                    list.parameter("continue").is_empty(),
+                )
+            })
+            .collect();
+        assert_eq!(pages, [("500", true), ("500", false)], "{resource:?}");
+        assert!(
+            lists[1].parameter("continue").ends_with("-500"),
+            "{:?}",
+            lists[1]
+        );
+    }
+}
+
+#[tokio::test]
+async fn five_thousand_nodes_are_taken_in() {
+    let api = usual();
+    for i in 0..4_997 {
+        api.put(Nodes, node(&format!("node-{i:04}"), "a", 4));
+    }
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.is_ready().await;
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"Counted\"}", 5_000.0)
+        .await;
+    assert_eq!(zonewise.shares().await, "a 100, b 0, c 0");
+    assert_eq!(api.requests(Nodes, Verb::List).len(), 10);
+    assert!(zonewise.errors(Nodes).await.abs() < f64::EPSILON);
+}
+
+#[tokio::test]
+async fn a_list_whose_continue_token_expires_is_begun_anew() {
+    let api = usual();
+    for i in 0..600 {
+        api.put(Nodes, node(&format!("z-{i}"), "c", 4));
+    }
+    let gate = Gate::shut();
+    api.next(
+        Nodes,
+        Verb::List,
+        [Fault::Nothing, Fault::Hold(gate.clone())],
+    );
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    eventually("the second page is asked for", async || {
+        let lists = api.requests(Nodes, Verb::List).len();
+        (lists == 2).then_some(()).ok_or_else(|| lists.to_string())
+    })
+    .await;
+    // What the first page named is gone when the list is begun anew.
+    api.delete(Nodes, "n-a");
+    api.compact();
+    gate.open();
+    zonewise.is_ready().await;
+    assert_eq!(zonewise.shares().await, "b 0, c 100");
+    assert!((zonewise.errors(Nodes).await - 1.0).abs() < f64::EPSILON);
+}
+
+// === Away ===
+
+#[tokio::test]
+async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
+    let api = usual();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise
+        .comes_to_readyz(
+            503,
+            "waiting for the first list of nodes, services, endpointslices\n",
+        )
+        .await;
+    assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
+    pause(2_500).await;
+    for resource in Resource::ALL {
+        let errors = zonewise.errors(resource).await;
+        assert!(
+            (1.0..=5.0).contains(&errors),
+            "{errors} attempts in 2.5 s: {resource:?}"
+        );
+        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
+        let message = lines[0]["message"].as_str().unwrap();
+        assert_eq!(
+            message,
+            "watch failed; trying again, with what is known so far"
+        );
+        let error = lines[0]["error"].as_str().unwrap();
+        assert!(error.contains("list"), "{error}");
+    }
+    zonewise.assert_runs();
+    api.start();
+    zonewise.is_ready().await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the beginning of each list resets the backoff"]
+async fn pauses_grow_while_the_api_server_stays_away() {
+    let api = usual();
+    let zonewise = Zonewise::start(&api).await;
+    pause(7_000).await;
+    // Pauses of 0.8 s, 1.6 s, 3.2 s and so on, or longer: the fifth attempt comes after 12 s. Without growth it comes
+    // within 6.4 s.
+    let attempts = zonewise.errors(Nodes).await;
+    assert!(attempts <= 4.0, "{attempts} attempts in 7 s");
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: only the outermost error is logged"]
+async fn the_log_says_why_the_api_server_cannot_be_reached() {
+    let api = usual();
+    let zonewise = Zonewise::start(&api).await;
+    zonewise.comes_to_errors(Nodes, 1.0).await;
+    let lines = zonewise.log_with(&[("level", "WARN"), ("resource", "nodes")]);
+    let error = lines[0]["error"].as_str().unwrap();
+    assert!(error.contains("refused"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the beginning of a list counts as heard"]
+async fn nothing_is_heard_from_an_api_server_that_is_away() {
+    let api = usual();
+    let zonewise = Zonewise::start(&api).await;
+    zonewise.comes_to_errors(Nodes, 2.0).await;
+    let heard = zonewise
+        .metric_of("zonewise_watch_last_event_timestamp_seconds", Nodes)
+        .await;
+    assert!(heard.abs() < f64::EPSILON, "heard at {heard}");
+}
+
+#[tokio::test]
+async fn while_the_api_server_is_away_decisions_go_on_and_what_was_deleted_goes_when_it_is_back() {
+    let api = usual();
+    api.put(Nodes, node("n-d", "d", 4));
+    api.put(Services, service("old"));
+    api.put(
+        EndpointSlices,
+        slice("web-2", "web", &endpoints(2, &["a", "a", "a"])),
+    );
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    assert_eq!(zonewise.shares().await, "a 25, b 25, c 25, d 25");
+    let before = zonewise.ask(&web()).await;
+    let old = slice("old-1", "old", &endpoints(3, &["a", "b", "c", "d"]));
+    let before_old = zonewise.ask(&old).await;
+    assert!(before.starts_with("Hints: "), "{before}");
+    assert_eq!(before_old, "Hints: a b c d");
+
+    api.stop().await;
+    for resource in Resource::ALL {
+        zonewise.comes_to_errors(resource, 1.0).await;
+        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
+        assert!(
+            lines[0]["error"].as_str().unwrap().contains("watch"),
+            "{lines:?}"
+        );
+    }
+    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert_eq!(zonewise.ask(&web()).await, before);
+    assert_eq!(zonewise.ask(&old).await, before_old);
+    assert_eq!(zonewise.shares().await, "a 25, b 25, c 25, d 25");
+
+    api.delete(Nodes, "n-d");
+    api.delete(Services, "shop/old");
+    api.delete(EndpointSlices, "shop/web-2");
+    api.put(Services, service("new"));
+    api.compact();
+    api.start();
+    zonewise.comes_to_shares(THIRDS).await;
+    zonewise
+        .comes_to_answer(&old, "Untouched UnknownService: - - - -")
+        .await;
+    zonewise.comes_to_answer(&web(), PLANNED).await;
+    let new = slice("new-1", "new", &endpoints(3, &["a", "b", "c"]));
+    zonewise.comes_to_answer(&new, "Hints: a b c").await;
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+async fn an_api_server_that_remembers_is_asked_only_for_what_came_since() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    let bookmarked = Resource::ALL.map(|resource| api.bookmark(resource));
+    // The bookmarks have arrived once what came after them shows.
+    api.put(Services, service("marker"));
+    let marker = slice("marker-1", "marker", &endpoints(3, &["a", "b", "c"]));
+    zonewise.comes_to_answer(&marker, "Hints: a b c").await;
+    pause(100).await;
+
+    api.stop().await;
+    api.put(Nodes, node("n-a", "a", 16));
+    api.start();
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    for (resource, bookmarked) in Resource::ALL.into_iter().zip(bookmarked) {
+        eventually("the watch is resumed", async || {
+            let watches = api.requests(resource, Verb::Watch).len();
+            (watches >= 2)
+                .then_some(())
+                .ok_or_else(|| watches.to_string())
+        })
+        .await;
+        let watches = api.requests(resource, Verb::Watch);
+        let version: u64 = watches[1].parameter("resourceVersion").parse().unwrap();
+        assert!(version >= bookmarked, "{version} < {bookmarked}");
+        assert_eq!(api.requests(resource, Verb::List).len(), 1, "{resource:?}");
+    }
+    zonewise.assert_runs();
+}
+
+// === The life of a watch ===
+
+#[tokio::test]
+async fn watches_have_a_bounded_life_and_one_that_ends_in_time_is_no_error() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    for resource in Resource::ALL {
+        let watches = api.requests(resource, Verb::Watch);
+        assert_eq!(watches[0].parameter("timeoutSeconds"), "120");
+        assert_eq!(watches[0].parameter("allowWatchBookmarks"), "true");
+        api.end_watches(resource);
+    }
+    api.put(Nodes, node("n-a", "a", 16));
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    for resource in Resource::ALL {
+        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+        assert_eq!(api.requests(resource, Verb::List).len(), 1);
+    }
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: thousands a second"]
+async fn watches_that_end_at_once_are_not_opened_in_a_tight_loop() {
+    let api = usual();
+    api.always(Nodes, Verb::Watch, Fault::EndAtOnce);
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.is_ready().await;
+    pause(2_000).await;
+    let watches = api.requests(Nodes, Verb::Watch).len();
+    assert!(watches <= 20, "{watches} watches in 2 s");
+}
+
+#[tokio::test]
+async fn the_time_of_the_last_event_moves_with_events() {
+    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
+    let api = usual();
+    api.start();
+    let zonewise = Zonewise::start_ready(&api).await;
+    let later = async |resource, than: f64| {
+        eventually("a later time", async || {
+            let time = zonewise.metric_of(LAST, resource).await;
+            (time > than).then_some(()).ok_or_else(|| time.to_string())
+        })
+        .await;
+    };
+    let listed = zonewise.metric_of(LAST, Nodes).await;
+    let now = jiff::Timestamp::now().as_second();
+    #[expect(clippy::cast_precision_loss)]
+    let age = now as f64 - listed;
+    assert!((0.0..10.0).contains(&age), "{age}");
+    pause(1_100).await;
+    api.put(Nodes, node("n-a", "a", 4));
+    later(Nodes, listed).await;
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: bookmarks do not count as heard"]
+async fn a_bookmark_is_a_sign_of_life() {
+    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
+    let api = usual();
+    api.start();
+    let zonewise = Zonewise::start_ready(&api).await;
+    let listed = zonewise.metric_of(LAST, Services).await;
+    pause(1_100).await;
+    api.bookmark(Services);
+    pause(500).await;
+    let time = zonewise.metric_of(LAST, Services).await;
+    assert!(time > listed, "still {listed} after a bookmark");
+}
+
+// === 410 Gone ===
+
+#[tokio::test]
+async fn after_a_410_event_everything_is_listed_anew_and_nothing_is_lost_meanwhile() {
+    let api = usual();
+    api.put(Nodes, node("n-d", "d", 12));
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    let before = zonewise.shares().await;
+    let gate = Gate::shut();
+    for resource in Resource::ALL {
+        api.next(resource, Verb::List, [Fault::Hold(gate.clone())]);
+        api.error_event(resource, 410, "Expired");
+        api.end_watches(resource);
+    }
+    api.delete(Nodes, "n-d");
+    for resource in Resource::ALL {
+        eventually("a new list", async || {
+            let lists = api.requests(resource, Verb::List).len();
+            (lists == 2).then_some(()).ok_or_else(|| lists.to_string())
+        })
+        .await;
+        assert!((zonewise.errors(resource).await - 1.0).abs() < f64::EPSILON);
+    }
+    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert_eq!(zonewise.shares().await, before);
+    let old = slice("web-9", "web", &endpoints(9, &["a"]));
+    assert!(
+        zonewise.ask(&old).await.starts_with("Hints: "),
+        "the sibling in the cache is forgotten"
+    );
+    gate.open();
+    zonewise.comes_to_shares(THIRDS).await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the same version is asked for again and again"]
+async fn after_status_410_to_a_watch_everything_is_listed_anew() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    api.always(Nodes, Verb::Watch, Fault::status(410, "Expired"));
+    api.end_watches(Nodes);
+    api.put(Nodes, node("n-a", "a", 16));
+    zonewise.comes_to_errors(Nodes, 1.0).await;
+    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    // A second list is the only way to hear of the change.
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+async fn a_second_list_that_breaks_off_loses_nothing() {
+    let api = usual();
+    for i in 0..600 {
+        api.put(Nodes, node(&format!("z-{i:03}"), "c", 4));
+    }
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    let before = zonewise.shares().await;
+    let gate = Gate::shut();
+    let broken = Fault::Answer(500, "Sorry.\n".into());
+    let held = Fault::Hold(gate.clone());
+    api.next(Nodes, Verb::List, [Fault::Nothing, broken, held]);
+    api.error_event(Nodes, 410, "Expired");
+    api.end_watches(Nodes);
+    api.delete(Nodes, "z-599");
+    api.delete(Nodes, "n-a");
+    eventually("the list is begun anew", async || {
+        let lists = api.requests(Nodes, Verb::List).len();
+        (lists == 5).then_some(()).ok_or_else(|| lists.to_string())
+    })
+    .await;
+    assert_eq!(zonewise.shares().await, before);
+    gate.open();
+    zonewise.comes_to_shares("b 0, c 100").await;
+    zonewise.assert_runs();
+}
+
+// === Odd objects ===
+
+/// Asserts that one line of the log names the object and the field.
+fn assert_named(zonewise: &Zonewise, kind: &str, name: &str, field: &str) {
+    let lines = zonewise.log_with(&[("kind", kind), ("name", name), ("field", field)]);
+    assert_eq!(
+        lines.len(),
+        1,
+        "{kind} {name} {field} in:\n{}",
+        zonewise.raw_log()
+    );
+    assert_eq!(lines[0]["level"], "WARN");
+}
+
+fn odd_node() -> Value {
+    with(
+        node("odd", "c", 1),
+        &json!({"metadata": {"labels": {"example.com/rack": 7}}}),
+    )
+}
+
+fn odd_service() -> Value {
+    with(
+        service("odd"),
+        &json!({"metadata": {"annotations": ["service.kubernetes.io/topology-mode"]}}),
+    )
+}
+
+#[tokio::test]
+async fn odd_objects_in_a_list_are_named_and_counted_and_the_rest_goes_on() {
+    let api = usual();
+    api.put(Nodes, odd_node());
+    api.put(Services, odd_service());
+    api.put(Services, service("broken"));
+    api.put(
+        EndpointSlices,
+        with(slice("broken-1", "broken", &[]), &json!({"endpoints": "x"})),
+    );
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.is_ready().await;
+    assert_named(&zonewise, "Node", "odd", "metadata.labels");
+    assert_named(&zonewise, "Service", "shop/odd", "metadata.annotations");
+    assert_named(&zonewise, "EndpointSlice", "shop/broken-1", "endpoints");
+    for resource in Resource::ALL {
+        assert!((zonewise.unreadable(resource).await - 1.0).abs() < f64::EPSILON);
+        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+    }
+    // The node's zone and CPU are as they should be, so it counts.
+    assert_eq!(zonewise.shares().await, "a 31, b 31, c 38");
+    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    let six = endpoints(3, &["a", "a", "b", "b", "c", "c"]);
+    let of_odd = slice("odd-1", "odd", &six);
+    assert_eq!(zonewise.ask(&of_odd).await, NOT_UNDERSTOOD);
+    let beside_odd = slice("broken-2", "broken", &six);
+    assert_eq!(zonewise.ask(&beside_odd).await, NOT_UNDERSTOOD);
+    let in_its_place = slice("broken-1", "broken", &six);
+    assert!(zonewise.ask(&in_its_place).await.starts_with("Hints: "));
+}
+
+#[tokio::test]
+async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended() {
+    let api = usual();
+    api.put(
+        EndpointSlices,
+        slice("web-2", "web", &endpoints(2, &["a", "b", "c"])),
+    );
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+
+    let yes = json!({"addresses": ["10.0.2.1"], "zone": "a", "conditions": {"ready": "yes"}});
+    api.put(EndpointSlices, slice("web-2", "web", &[yes]));
+    zonewise.comes_to_answer(&web(), NOT_UNDERSTOOD).await;
+    assert_named(
+        &zonewise,
+        "EndpointSlice",
+        "shop/web-2",
+        "endpoints.conditions",
+    );
+    api.put(
+        EndpointSlices,
+        slice("web-2", "web", &endpoints(2, &["a", "b", "c"])),
+    );
+    zonewise.comes_to_answer(&web(), PLANNED).await;
+    api.put(
+        EndpointSlices,
+        with(slice("web-3", "web", &[]), &json!({"endpoints": "x"})),
+    );
+    zonewise.comes_to_answer(&web(), NOT_UNDERSTOOD).await;
+    api.delete(EndpointSlices, "shop/web-3");
+    zonewise.comes_to_answer(&web(), PLANNED).await;
+
+    api.put(
+        Services,
+        with(
+            service("web"),
+            &json!({"metadata": {"annotations": ["Auto"]}}),
+        ),
+    );
+    zonewise.comes_to_answer(&web(), NOT_UNDERSTOOD).await;
+    assert_named(&zonewise, "Service", "shop/web", "metadata.annotations");
+    api.put(Services, service("web"));
+    zonewise.comes_to_answer(&web(), PLANNED).await;
+
+    api.put(Nodes, odd_node());
+    zonewise.comes_to_shares("a 31, b 31, c 38").await;
+    assert_named(&zonewise, "Node", "odd", "metadata.labels");
+    api.delete(Nodes, "odd");
+    zonewise.comes_to_shares(THIRDS).await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+
+    // A node whose zone is no text has none, as one whose CPU is no quantity has none.
+    api.put(
+        Nodes,
+        with(
+            node("odd", "c", 1),
+            &json!({"metadata": {"labels": {"topology.kubernetes.io/zone": 5}}}),
+        ),
+    );
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"Insufficient\"}", 1.0)
+        .await;
+    zonewise
+        .comes_to_answer(&web(), "Strip InsufficientNodeInfo: - - - - - -")
+        .await;
+    api.put(Nodes, node("odd", "c", 1));
+    zonewise.comes_to_shares("a 31, b 31, c 38").await;
+
+    let counts = [2.0, 1.0, 2.0];
+    for (resource, count) in Resource::ALL.into_iter().zip(counts) {
+        assert!(
+            (zonewise.unreadable(resource).await - count).abs() < f64::EPSILON,
+            "{resource:?}"
+        );
+        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+        assert_eq!(api.requests(resource, Verb::List).len(), 1, "{resource:?}");
+    }
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the fields within conditions are not looked at"]
+async fn a_readiness_of_unexpected_type_is_named_too() {
+    let api = usual();
+    let odd = json!({"status": {"conditions": [{"type": "Ready", "status": true}]}});
+    api.put(Nodes, with(node("odd", "c", 1), &odd));
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.is_ready().await;
+    assert!((zonewise.unreadable(Nodes).await - 1.0).abs() < f64::EPSILON);
+    assert_named(&zonewise, "Node", "odd", "status.conditions");
+}
+
+#[tokio::test]
+async fn what_is_null_empty_or_missing_is_not_odd() {
+    let api = usual();
+    api.put(Nodes, json!({"metadata": {"name": "bare"}}));
+    let no_spec = json!({"metadata": service("bare")["metadata"]});
+    api.put(Services, no_spec);
+    api.put(
+        Services,
+        json!({"metadata": {"name": "plain", "namespace": "shop"}}),
+    );
+    api.put(Services, service("nowhere"));
+    let nulls = json!({"endpoints": null, "ports": null});
+    let mut empty = slice("web-2", "web", &[]);
+    empty["endpoints"] = nulls["endpoints"].clone();
+    empty["ports"] = nulls["ports"].clone();
+    api.put(EndpointSlices, empty.clone());
+    api.put(
+        EndpointSlices,
+        json!({"metadata": {"name": "bare", "namespace": "shop"}, "addressType": "IPv4", "endpoints": null}),
+    );
+    let lost = json!({"addresses": ["10.0.4.1"], "nodeName": "", "conditions": {"ready": true}});
+    let unready =
+        json!({"addresses": ["10.0.5.1"], "nodeName": "", "conditions": {"ready": false}});
+    api.put(EndpointSlices, slice("nowhere-1", "nowhere", &[lost]));
+    api.put(EndpointSlices, slice("web-3", "web", &[unready]));
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.is_ready().await;
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"NotReady\"}", 1.0)
+        .await;
+    assert_eq!(zonewise.shares().await, THIRDS);
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&empty).await, "Hints:");
+    let of_bare = slice("bare-1", "bare", &endpoints(6, &["a", "b", "c"]));
+    assert_eq!(zonewise.ask(&of_bare).await, "Hints: a b c");
+    let of_plain = slice("plain-1", "plain", &endpoints(7, &["a", "b", "c"]));
+    assert_eq!(zonewise.ask(&of_plain).await, "Untouched NotOptedIn: - - -");
+    let beside_lost = slice("nowhere-2", "nowhere", &endpoints(8, &["a", "b", "c"]));
+    assert_eq!(
+        zonewise.ask(&beside_lost).await,
+        "Strip NoZoneSpecified: - - -"
+    );
+    for resource in Resource::ALL {
+        assert!(
+            zonewise.unreadable(resource).await.abs() < f64::EPSILON,
+            "{}",
+            zonewise.raw_log()
+        );
+    }
+    // Ready and without labels: the one thing that capacity can't do without.
+    let no_labels = with(node("bare", "c", 4), &json!({"metadata": {"labels": null}}));
+    api.put(Nodes, no_labels);
+    zonewise
+        .comes_to_answer(&web(), "Strip InsufficientNodeInfo: - - - - - -")
+        .await;
+    zonewise.assert_runs();
+}
+
+// === Nodes ===
+
+#[tokio::test]
+async fn a_heartbeat_changes_nothing_but_the_time_of_the_last_event() {
+    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
+    let api = usual();
+    api.start();
+    let zonewise = Zonewise::start_ready(&api).await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    let seen = async || {
+        let mut metrics = zonewise.metrics().await.unwrap();
+        metrics.retain(|name, _| !name.starts_with("process_") && !name.starts_with(LAST));
+        (metrics, zonewise.raw_log())
+    };
+    let heard = zonewise.metric_of(LAST, Nodes).await;
+    let before = seen().await;
+    pause(1_100).await;
+    for second in 1..=10 {
+        let time = format!("2026-01-01T00:00:{second:02}Z");
+        let conditions = json!([
+            {"type": "MemoryPressure", "status": "False", "lastHeartbeatTime": time},
+            {"type": "Ready", "status": "True", "lastHeartbeatTime": time},
+        ]);
+        api.put(
+            Nodes,
+            with(
+                node("n-a", "a", 4),
+                &json!({"status": {"conditions": conditions}}),
+            ),
+        );
+    }
+    eventually("the heartbeats have come", async || {
+        let time = zonewise.metric_of(LAST, Nodes).await;
+        (time > heard).then_some(()).ok_or_else(|| time.to_string())
+    })
+    .await;
+    pause(200).await;
+    assert_eq!(seen().await, before);
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+}
+
+#[tokio::test]
+async fn a_new_node_without_a_zone_strips_once_its_grace_is_over_with_no_event() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_with(&api, &["--node-grace", "3s"]).await;
+    zonewise.is_ready().await;
+    let created = jiff::Timestamp::now();
+    let changes = json!({"metadata": {
+        "creationTimestamp": created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "labels": null,
+    }});
+    api.put(Nodes, with(node("new", "", 4), &changes));
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"Settling\"}", 1.0)
+        .await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.shares().await, THIRDS);
+    zonewise
+        .comes_to_answer(&web(), "Strip InsufficientNodeInfo: - - - - - -")
+        .await;
+    let age = jiff::Timestamp::now().duration_since(created).as_secs_f64();
+    // The creationTimestamp has whole seconds.
+    assert!((2.0..=4.5).contains(&age), "after {age} s");
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"Insufficient\"}", 1.0)
+        .await;
+}
+
+/// Twenty nodes: eight in zone a, six in b and six in c.
+fn twenty() -> Vec<Value> {
+    let zone = |i: usize| match i {
+        0..8 => "a",
+        8..14 => "b",
+        _ => "c",
+    };
+    (0..20)
+        .map(|i| node(&format!("n-{i:02}"), zone(i), 4))
+        .collect()
+}
+
+fn not_ready(nodes: &[Value]) -> Vec<Value> {
+    let not_ready = |node: &Value| with(node.clone(), &ready("Unknown"));
+    nodes.iter().map(not_ready).collect()
+}
+
+async fn storm(come: impl AsyncFnOnce(&ApiServer, Vec<Value>)) {
+    let api = ApiServer::new();
+    api.put_all(Nodes, twenty());
+    api.put(Services, service("web"));
+    api.put(EndpointSlices, web());
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    let shares = "a 40, b 30, c 30";
+    assert_eq!(zonewise.shares().await, shares);
+    let before = zonewise.ask(&web()).await;
+    assert!(before.starts_with("Hints: "), "{before}");
+
+    come(&api, not_ready(&twenty()[..12])).await;
+    zonewise.comes_to_metric("zonewise_frozen", 1.0).await;
+    zonewise
+        .comes_to_metric("zonewise_nodes{state=\"NotReady\"}", 12.0)
+        .await;
+    assert_eq!(zonewise.shares().await, shares);
+    assert_eq!(zonewise.ask(&web()).await, before);
+
+    api.put_all(Nodes, twenty()[..1].to_vec());
+    zonewise.comes_to_metric("zonewise_frozen", 0.0).await;
+    assert_eq!(zonewise.shares().await, "a 11, b 22, c 67");
+    api.put_all(Nodes, twenty()[1..12].to_vec());
+    zonewise.comes_to_shares(shares).await;
+    assert_eq!(zonewise.ask(&web()).await, before);
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+async fn capacity_is_held_while_twelve_of_twenty_nodes_are_not_ready() {
+    storm(async |api, nodes| api.put_all(Nodes, nodes)).await;
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: it is held as of the eleventh node"]
+async fn capacity_is_held_as_it_was_before_a_storm_that_comes_node_by_node() {
+    storm(async |api, nodes| {
+        for node in nodes {
+            api.put(Nodes, node);
+            pause(50).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the first page of the list is held"]
+async fn a_storm_at_the_start_holds_nothing_since_nothing_was_known() {
+    let api = usual();
+    for i in 0..497 {
+        api.put(Nodes, node(&format!("o-{i:03}"), "b", 4));
+    }
+    for i in 0..700 {
+        let down = with(node(&format!("p-{i:03}"), "c", 4), &ready("Unknown"));
+        api.put(Nodes, down);
+    }
+    api.put(Nodes, node("q", "c", 1_992));
+    let gate = Gate::shut();
+    api.next(
+        Nodes,
+        Verb::List,
+        [Fault::Nothing, Fault::Hold(gate.clone())],
+    );
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise
+        .comes_to_readyz(503, "waiting for the first list of nodes\n")
+        .await;
+    pause(200).await;
+    gate.open();
+    zonewise.is_ready().await;
+    assert_eq!(zonewise.shares().await, "a 0, b 50, c 50");
+    assert!(zonewise.metric("zonewise_frozen").await.abs() < f64::EPSILON);
+}
+
+// === Broken answers ===
+
+#[tokio::test]
+async fn a_line_that_is_no_json_and_an_error_event_cost_nothing_that_comes_after() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    api.send(Nodes, "{\"type\":\"MODIFIED\",\"object\":}\n");
+    api.put(Nodes, node("n-a", "a", 16));
+    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    let lines = zonewise.log_with(&[("level", "WARN"), ("resource", "nodes")]);
+    assert_eq!(
+        lines[0]["message"],
+        "watch failed; trying again, with what is known so far"
+    );
+
+    api.error_event(Services, 500, "InternalError");
+    api.end_watches(Services);
+    api.put(Services, service("new"));
+    let new = slice(
+        "new-1",
+        "new",
+        &endpoints(3, &["a", "a", "a", "a", "b", "c"]),
+    );
+    zonewise.comes_to_answer(&new, "Hints: a a a a b c").await;
+    assert!((zonewise.errors(Services).await - 1.0).abs() < f64::EPSILON);
+    assert_eq!(api.requests(Services, Verb::List).len(), 1);
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the watch goes on after it"]
+async fn an_event_whose_line_is_no_json_is_not_missed_for_good() {
+    let api = usual();
+    api.start();
+    let zonewise = Zonewise::start_ready(&api).await;
+    api.put_garbled(
+        Nodes,
+        node("n-a", "a", 16),
+        "{\"type\":\"MODIFIED\",\"object\":}\n",
+    );
+    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_cut_short_comes_again_whole() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    api.put_cut_short(Nodes, node("n-a", "a", 16)).await;
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    // The same where a line is ended in its middle and goes on in no other.
+    api.send(Nodes, "{\"type\":\"MODIFIED\",\"object\":{\"meta\n");
+    api.put(Nodes, node("n-b", "b", 16));
+    zonewise.comes_to_shares("a 44, b 44, c 11").await;
+    assert_eq!(api.requests(Nodes, Verb::List).len(), 1);
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+async fn lists_that_are_refused_are_tried_again_and_told_of() {
+    let api = usual();
+    let sentence = "Sorry, something is wrong here.\n".to_owned();
+    api.next(Nodes, Verb::List, [Fault::Answer(500, sentence)]);
+    api.next(Services, Verb::List, [Fault::status(403, "Forbidden")]);
+    api.next(
+        EndpointSlices,
+        Verb::List,
+        [Fault::status(401, "Unauthorized")],
+    );
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    for (resource, words) in [
+        (Nodes, "500"),
+        (Services, "scripted: Forbidden"),
+        (EndpointSlices, "scripted: Unauthorized"),
+    ] {
+        zonewise.comes_to_errors(resource, 1.0).await;
+        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
+        let error = lines[0]["error"].as_str().unwrap();
+        assert!(error.contains(words), "{error}");
+    }
+    zonewise.is_ready().await;
+    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+}
+
+#[tokio::test]
+async fn watches_that_are_refused_are_tried_again_with_what_is_known() {
+    let api = usual();
+    api.start();
+    let mut zonewise = Zonewise::start_ready(&api).await;
+    let faults = [
+        (Nodes, Fault::Answer(500, "Sorry.\n".into()), "500"),
+        (
+            Services,
+            Fault::status(403, "Forbidden"),
+            "scripted: Forbidden",
+        ),
+        (EndpointSlices, Fault::Answer(502, String::new()), "502"),
+    ];
+    for (resource, fault, _) in faults.clone() {
+        api.next(resource, Verb::Watch, [fault]);
+        api.end_watches(resource);
+    }
+    api.put(Nodes, node("n-a", "a", 16));
+    for (resource, _, words) in faults {
+        zonewise.comes_to_errors(resource, 1.0).await;
+        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
+        let error = lines[0]["error"].as_str().unwrap();
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    zonewise.comes_to_shares("a 67, b 17, c 17").await;
+    assert_eq!(api.requests(Nodes, Verb::List).len(), 1);
+    zonewise.assert_runs();
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: the client retries unseen"]
+async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() {
+    let api = usual();
+    let busy = Fault::status(429, "TooManyRequests");
+    api.always(Nodes, Verb::List, busy);
+    api.always(
+        Services,
+        Verb::List,
+        Fault::status(503, "ServiceUnavailable"),
+    );
+    api.next(EndpointSlices, Verb::List, [Fault::RetryAfter(3_600)]);
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    pause(2_500).await;
+    for resource in [Nodes, Services] {
+        let lists = api.requests(resource, Verb::List).len();
+        let errors = zonewise.errors(resource).await;
+        assert!(
+            lists <= 5 && errors >= 1.0,
+            "{resource:?}: {lists} lists in 2.5 s, {errors} errors counted"
+        );
+        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
+        assert!(!lines.is_empty(), "{}", zonewise.raw_log());
+    }
+    api.always(Nodes, Verb::List, Fault::Nothing);
+    api.always(Services, Verb::List, Fault::Nothing);
+    zonewise.is_ready().await;
+}
+
+#[tokio::test]
+#[ignore = "fails as yet: whole bodies are logged"]
+async fn a_list_that_is_no_list_is_told_of_in_a_sentence_and_not_in_full() {
+    let api = usual();
+    let page = format!("<html>{}</html>", "Welcome! ".repeat(5_000));
+    api.next(Nodes, Verb::List, [Fault::Answer(200, page.clone())]);
+    api.next(Services, Verb::List, [Fault::Answer(502, page)]);
+    api.start();
+    let mut zonewise = Zonewise::start(&api).await;
+    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_errors(Services, 1.0).await;
+    zonewise.is_ready().await;
+    let log = zonewise.raw_log();
+    let long: Vec<String> = log
+        .lines()
+        .filter(|line| line.len() > 1_000)
+        .map(|line| format!("{} bytes: {}", line.len(), &line[..200]))
+        .collect();
+    assert!(long.is_empty(), "{long:#?}");
+}
