@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -21,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::connection::Times;
 use self::drain::{Drain, Phase};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, ServerLabels};
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +85,8 @@ fn try_bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// A server that is about to run.
 #[derive(Debug)]
 pub struct Server {
+    /// What it is in metrics.
+    pub name: &'static str,
     /// Where connections come from.
     pub listener: TcpListener,
     /// How they are encrypted; `None` for plain HTTP.
@@ -121,7 +124,8 @@ impl Server {
                 }
             };
             let Ok(place) = places.clone().try_acquire_owned() else {
-                self.metrics.count_rejected_connection("connections");
+                self.metrics
+                    .count_rejected_connection(self.name, "connections");
                 continue;
             };
             let connection = self.connection(stream, acceptor.clone());
@@ -146,27 +150,43 @@ impl Server {
             self.drain.clone(),
             self.metrics.clone(),
         );
+        let name = self.name;
         async move {
             // Answers are small and waited for.
             let _ = stream.set_nodelay(true);
-            metrics.open_connections.inc();
-            match acceptor {
-                None => connection::serve(stream, router, times, drain, metrics.clone()).await,
-                Some(acceptor) => {
-                    match tokio::time::timeout(times.first_request, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => {
-                            connection::serve(stream, router, times, drain, metrics.clone()).await;
-                        }
-                        Ok(Err(error)) => {
-                            metrics.handshake_errors.inc();
-                            tracing::debug!(%error, "TLS handshake failed");
-                        }
-                        Err(_) => metrics.count_rejected_connection("handshake-time"),
-                    }
+            let _open = OpenConnection::count(&metrics, name);
+            let overdue = |limit| metrics.count_rejected_connection(name, limit);
+            let Some(acceptor) = acceptor else {
+                return connection::serve(stream, router, times, drain, overdue).await;
+            };
+            match tokio::time::timeout(times.first_request, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => connection::serve(stream, router, times, drain, overdue).await,
+                Ok(Err(error)) => {
+                    metrics.handshake_errors.inc();
+                    tracing::debug!(%error, "TLS handshake failed");
                 }
+                Err(_) => overdue("handshake-time"),
             }
-            metrics.open_connections.dec();
         }
+    }
+}
+
+/// Counts a connection for as long as it lives, however it ends.
+struct OpenConnection(Gauge);
+
+impl OpenConnection {
+    fn count(metrics: &Metrics, server: &'static str) -> Self {
+        let gauge = metrics
+            .open_connections
+            .get_or_create_owned(&ServerLabels { server });
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

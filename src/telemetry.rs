@@ -38,8 +38,9 @@ pub struct BadLogLevel {
 /// [`BadLogLevel`] for a level that is none.
 pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
     use std::io::IsTerminal as _;
+    // kube tells each failure too, with the whole body of an answer; what matters of it is told here.
     let filter = tracing_subscriber::EnvFilter::builder()
-        .parse(level)
+        .parse(format!("kube_client::client=off,{level}"))
         .map_err(|source| BadLogLevel {
             level: level.to_owned(),
             source,
@@ -75,11 +76,27 @@ pub struct AdmissionLabels {
     pub reason: &'static str,
 }
 
-/// Labels of `zonewise_rejected_connections_total` and `zonewise_rejected_requests_total`.
+/// Labels of `zonewise_rejected_requests_total`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LimitLabels {
     /// The limit that was hit.
     pub limit: &'static str,
+}
+
+/// Labels of `zonewise_rejected_connections_total`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ConnectionLimitLabels {
+    /// `webhook` or `metrics`.
+    pub server: &'static str,
+    /// The limit that was hit.
+    pub limit: &'static str,
+}
+
+/// Labels of `zonewise_open_connections`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ServerLabels {
+    /// `webhook` or `metrics`.
+    pub server: &'static str,
 }
 
 /// Labels of certificate metrics.
@@ -97,13 +114,13 @@ pub struct Metrics {
     /// How long they took, in seconds, from the whole body to the answer.
     pub admission_duration: Histogram,
     /// Connections closed before TLS or for being too slow.
-    pub rejected_connections: Family<LimitLabels, Counter>,
+    pub rejected_connections: Family<ConnectionLimitLabels, Counter>,
     /// Requests answered with a status for being too large or too many.
     pub rejected_requests: Family<LimitLabels, Counter>,
     /// Failed TLS handshakes.
     pub handshake_errors: Counter,
     /// Open connections.
-    pub open_connections: Gauge,
+    pub open_connections: Family<ServerLabels, Gauge>,
     /// End of the serving certificate, in seconds since 1970.
     pub certificate_expiration: Family<UsageLabels, Gauge<f64, AtomicU64>>,
     /// Certificate files that were refused or could not be read.
@@ -121,7 +138,7 @@ impl Metrics {
             rejected_connections: Family::default(),
             rejected_requests: Family::default(),
             handshake_errors: Counter::default(),
-            open_connections: Gauge::default(),
+            open_connections: Family::default(),
             certificate_expiration: Family::default(),
             certificate_reload_errors: Counter::default(),
         };
@@ -153,7 +170,7 @@ impl Metrics {
         );
         registry.register(
             "zonewise_open_connections",
-            "Open webhook connections",
+            "Open connections",
             m.open_connections.clone(),
         );
         registry.register(
@@ -176,9 +193,9 @@ impl Metrics {
     }
 
     /// Counts a connection that a limit closed.
-    pub fn count_rejected_connection(&self, limit: &'static str) {
+    pub fn count_rejected_connection(&self, server: &'static str, limit: &'static str) {
         self.rejected_connections
-            .get_or_create(&LimitLabels { limit })
+            .get_or_create(&ConnectionLimitLabels { server, limit })
             .inc();
     }
 

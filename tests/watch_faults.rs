@@ -50,6 +50,17 @@ async fn pause(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
 
+/// Waits until so many requests have come.
+async fn comes_to_requests(api: &ApiServer, resource: Resource, verb: Verb, count: usize) {
+    eventually("requests", async || {
+        let came = api.requests(resource, verb).len();
+        (came >= count)
+            .then_some(())
+            .ok_or_else(|| format!("{came} of {count}: {verb:?} {resource:?}"))
+    })
+    .await;
+}
+
 // === Lists ===
 
 #[tokio::test]
@@ -74,15 +85,11 @@ async fn lists_come_in_pages_and_readiness_waits_for_the_last_page_of_all_three(
     zonewise
         .comes_to_readyz(503, "waiting for the first list of endpointslices\n")
         .await;
-    let synced = async |resource| zonewise.metric_of("zonewise_cache_synced", resource).await;
-    assert_eq!(
-        [
-            synced(Nodes).await,
-            synced(Services).await,
-            synced(EndpointSlices).await
-        ],
-        [1.0, 1.0, 0.0]
-    );
+    let mut synced = Vec::new();
+    for resource in Resource::ALL {
+        synced.push(zonewise.synced(resource).await);
+    }
+    assert_eq!(synced, [true, true, false]);
     assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
     gate.open();
     zonewise.is_ready().await;
@@ -116,12 +123,10 @@ async fn five_thousand_nodes_are_taken_in() {
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"Counted\"}", 5_000.0)
-        .await;
+    zonewise.comes_to_nodes("Counted", 5000).await;
     assert_eq!(zonewise.shares().await, "a 100, b 0, c 0");
     assert_eq!(api.requests(Nodes, Verb::List).len(), 10);
-    assert!(zonewise.errors(Nodes).await.abs() < f64::EPSILON);
+    assert_eq!(zonewise.errors(Nodes).await, 0);
 }
 
 #[tokio::test]
@@ -138,18 +143,14 @@ async fn a_list_whose_continue_token_expires_is_begun_anew() {
     );
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
-    eventually("the second page is asked for", async || {
-        let lists = api.requests(Nodes, Verb::List).len();
-        (lists == 2).then_some(()).ok_or_else(|| lists.to_string())
-    })
-    .await;
+    comes_to_requests(&api, Nodes, Verb::List, 2).await;
     // What the first page named is gone when the list is begun anew.
     api.delete(Nodes, "n-a");
     api.compact();
     gate.open();
     zonewise.is_ready().await;
     assert_eq!(zonewise.shares().await, "b 0, c 100");
-    assert!((zonewise.errors(Nodes).await - 1.0).abs() < f64::EPSILON);
+    assert_eq!(zonewise.errors(Nodes).await, 1);
 }
 
 // === Away ===
@@ -169,16 +170,10 @@ async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
     for resource in Resource::ALL {
         let errors = zonewise.errors(resource).await;
         assert!(
-            (1.0..=5.0).contains(&errors),
+            (1..=5).contains(&errors),
             "{errors} attempts in 2.5 s: {resource:?}"
         );
-        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
-        let message = lines[0]["message"].as_str().unwrap();
-        assert_eq!(
-            message,
-            "watch failed; trying again, with what is known so far"
-        );
-        let error = lines[0]["error"].as_str().unwrap();
+        let error = &zonewise.told_errors(resource)[0];
         assert!(error.contains("list"), "{error}");
     }
     zonewise.assert_runs();
@@ -188,7 +183,7 @@ async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the beginning of each list resets the backoff"]
+
 async fn pauses_grow_while_the_api_server_stays_away() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
@@ -196,30 +191,26 @@ async fn pauses_grow_while_the_api_server_stays_away() {
     // Pauses of 0.8 s, 1.6 s, 3.2 s and so on, or longer: the fifth attempt comes after 12 s. Without growth it comes
     // within 6.4 s.
     let attempts = zonewise.errors(Nodes).await;
-    assert!(attempts <= 4.0, "{attempts} attempts in 7 s");
+    assert!(attempts <= 4, "{attempts} attempts in 7 s");
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: only the outermost error is logged"]
+
 async fn the_log_says_why_the_api_server_cannot_be_reached() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
-    zonewise.comes_to_errors(Nodes, 1.0).await;
-    let lines = zonewise.log_with(&[("level", "WARN"), ("resource", "nodes")]);
-    let error = lines[0]["error"].as_str().unwrap();
+    zonewise.comes_to_errors(Nodes, 1).await;
+    let error = &zonewise.told_errors(Nodes)[0];
     assert!(error.contains("refused"), "{error}");
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the beginning of a list counts as heard"]
+
 async fn nothing_is_heard_from_an_api_server_that_is_away() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
-    zonewise.comes_to_errors(Nodes, 2.0).await;
-    let heard = zonewise
-        .metric_of("zonewise_watch_last_event_timestamp_seconds", Nodes)
-        .await;
-    assert!(heard.abs() < f64::EPSILON, "heard at {heard}");
+    zonewise.comes_to_errors(Nodes, 2).await;
+    assert_eq!(zonewise.last_event(Nodes).await, 0);
 }
 
 #[tokio::test]
@@ -242,12 +233,9 @@ async fn while_the_api_server_is_away_decisions_go_on_and_what_was_deleted_goes_
 
     api.stop().await;
     for resource in Resource::ALL {
-        zonewise.comes_to_errors(resource, 1.0).await;
-        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
-        assert!(
-            lines[0]["error"].as_str().unwrap().contains("watch"),
-            "{lines:?}"
-        );
+        zonewise.comes_to_errors(resource, 1).await;
+        let error = &zonewise.told_errors(resource)[0];
+        assert!(error.contains("watch"), "{error}");
     }
     assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
     assert_eq!(zonewise.ask(&web()).await, before);
@@ -287,13 +275,7 @@ async fn an_api_server_that_remembers_is_asked_only_for_what_came_since() {
     api.start();
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
     for (resource, bookmarked) in Resource::ALL.into_iter().zip(bookmarked) {
-        eventually("the watch is resumed", async || {
-            let watches = api.requests(resource, Verb::Watch).len();
-            (watches >= 2)
-                .then_some(())
-                .ok_or_else(|| watches.to_string())
-        })
-        .await;
+        comes_to_requests(&api, resource, Verb::Watch, 2).await;
         let watches = api.requests(resource, Verb::Watch);
         let version: u64 = watches[1].parameter("resourceVersion").parse().unwrap();
         assert!(version >= bookmarked, "{version} < {bookmarked}");
@@ -311,21 +293,22 @@ async fn watches_have_a_bounded_life_and_one_that_ends_in_time_is_no_error() {
     let mut zonewise = Zonewise::start_ready(&api).await;
     for resource in Resource::ALL {
         let watches = api.requests(resource, Verb::Watch);
-        assert_eq!(watches[0].parameter("timeoutSeconds"), "120");
+        let life: u32 = watches[0].parameter("timeoutSeconds").parse().unwrap();
+        assert!((30..=300).contains(&life), "{life} s");
         assert_eq!(watches[0].parameter("allowWatchBookmarks"), "true");
         api.end_watches(resource);
     }
     api.put(Nodes, node("n-a", "a", 16));
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
     for resource in Resource::ALL {
-        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+        assert_eq!(zonewise.errors(resource).await, 0);
         assert_eq!(api.requests(resource, Verb::List).len(), 1);
     }
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: thousands a second"]
+
 async fn watches_that_end_at_once_are_not_opened_in_a_tight_loop() {
     let api = usual();
     api.always(Nodes, Verb::Watch, Fault::EndAtOnce);
@@ -339,40 +322,27 @@ async fn watches_that_end_at_once_are_not_opened_in_a_tight_loop() {
 
 #[tokio::test]
 async fn the_time_of_the_last_event_moves_with_events() {
-    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
-    let later = async |resource, than: f64| {
-        eventually("a later time", async || {
-            let time = zonewise.metric_of(LAST, resource).await;
-            (time > than).then_some(()).ok_or_else(|| time.to_string())
-        })
-        .await;
-    };
-    let listed = zonewise.metric_of(LAST, Nodes).await;
-    let now = jiff::Timestamp::now().as_second();
-    #[expect(clippy::cast_precision_loss)]
-    let age = now as f64 - listed;
-    assert!((0.0..10.0).contains(&age), "{age}");
+    let listed = zonewise.last_event(Nodes).await;
+    let now = u64::try_from(jiff::Timestamp::now().as_second()).unwrap();
+    assert!(now - listed < 10, "{now} - {listed}");
     pause(1_100).await;
     api.put(Nodes, node("n-a", "a", 4));
-    later(Nodes, listed).await;
+    zonewise.comes_to_hear(Nodes, listed).await;
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: bookmarks do not count as heard"]
+
 async fn a_bookmark_is_a_sign_of_life() {
-    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
-    let listed = zonewise.metric_of(LAST, Services).await;
+    let listed = zonewise.last_event(Services).await;
     pause(1_100).await;
     api.bookmark(Services);
-    pause(500).await;
-    let time = zonewise.metric_of(LAST, Services).await;
-    assert!(time > listed, "still {listed} after a bookmark");
+    zonewise.comes_to_hear(Services, listed).await;
 }
 
 // === 410 Gone ===
@@ -392,12 +362,8 @@ async fn after_a_410_event_everything_is_listed_anew_and_nothing_is_lost_meanwhi
     }
     api.delete(Nodes, "n-d");
     for resource in Resource::ALL {
-        eventually("a new list", async || {
-            let lists = api.requests(resource, Verb::List).len();
-            (lists == 2).then_some(()).ok_or_else(|| lists.to_string())
-        })
-        .await;
-        assert!((zonewise.errors(resource).await - 1.0).abs() < f64::EPSILON);
+        comes_to_requests(&api, resource, Verb::List, 2).await;
+        assert_eq!(zonewise.errors(resource).await, 1);
     }
     assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
     assert_eq!(zonewise.shares().await, before);
@@ -413,7 +379,7 @@ async fn after_a_410_event_everything_is_listed_anew_and_nothing_is_lost_meanwhi
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the same version is asked for again and again"]
+
 async fn after_status_410_to_a_watch_everything_is_listed_anew() {
     let api = usual();
     api.start();
@@ -421,7 +387,7 @@ async fn after_status_410_to_a_watch_everything_is_listed_anew() {
     api.always(Nodes, Verb::Watch, Fault::status(410, "Expired"));
     api.end_watches(Nodes);
     api.put(Nodes, node("n-a", "a", 16));
-    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_errors(Nodes, 1).await;
     assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
     assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
     // A second list is the only way to hear of the change.
@@ -446,11 +412,7 @@ async fn a_second_list_that_breaks_off_loses_nothing() {
     api.end_watches(Nodes);
     api.delete(Nodes, "z-599");
     api.delete(Nodes, "n-a");
-    eventually("the list is begun anew", async || {
-        let lists = api.requests(Nodes, Verb::List).len();
-        (lists == 5).then_some(()).ok_or_else(|| lists.to_string())
-    })
-    .await;
+    comes_to_requests(&api, Nodes, Verb::List, 5).await;
     assert_eq!(zonewise.shares().await, before);
     gate.open();
     zonewise.comes_to_shares("b 0, c 100").await;
@@ -502,8 +464,8 @@ async fn odd_objects_in_a_list_are_named_and_counted_and_the_rest_goes_on() {
     assert_named(&zonewise, "Service", "shop/odd", "metadata.annotations");
     assert_named(&zonewise, "EndpointSlice", "shop/broken-1", "endpoints");
     for resource in Resource::ALL {
-        assert!((zonewise.unreadable(resource).await - 1.0).abs() < f64::EPSILON);
-        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+        assert_eq!(zonewise.unreadable(resource).await, 1);
+        assert_eq!(zonewise.errors(resource).await, 0);
     }
     // The node's zone and CPU are as they should be, so it counts.
     assert_eq!(zonewise.shares().await, "a 31, b 31, c 38");
@@ -577,29 +539,24 @@ async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended(
             &json!({"metadata": {"labels": {"topology.kubernetes.io/zone": 5}}}),
         ),
     );
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"Insufficient\"}", 1.0)
-        .await;
+    zonewise.comes_to_nodes("Insufficient", 1).await;
     zonewise
         .comes_to_answer(&web(), "Strip InsufficientNodeInfo: - - - - - -")
         .await;
     api.put(Nodes, node("odd", "c", 1));
     zonewise.comes_to_shares("a 31, b 31, c 38").await;
 
-    let counts = [2.0, 1.0, 2.0];
+    let counts = [2, 1, 2];
     for (resource, count) in Resource::ALL.into_iter().zip(counts) {
-        assert!(
-            (zonewise.unreadable(resource).await - count).abs() < f64::EPSILON,
-            "{resource:?}"
-        );
-        assert!(zonewise.errors(resource).await.abs() < f64::EPSILON);
+        assert_eq!(zonewise.unreadable(resource).await, count, "{resource:?}");
+        assert_eq!(zonewise.errors(resource).await, 0);
         assert_eq!(api.requests(resource, Verb::List).len(), 1, "{resource:?}");
     }
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the fields within conditions are not looked at"]
+
 async fn a_readiness_of_unexpected_type_is_named_too() {
     let api = usual();
     let odd = json!({"status": {"conditions": [{"type": "Ready", "status": true}]}});
@@ -607,7 +564,7 @@ async fn a_readiness_of_unexpected_type_is_named_too() {
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
-    assert!((zonewise.unreadable(Nodes).await - 1.0).abs() < f64::EPSILON);
+    assert_eq!(zonewise.unreadable(Nodes).await, 1);
     assert_named(&zonewise, "Node", "odd", "status.conditions");
 }
 
@@ -639,9 +596,7 @@ async fn what_is_null_empty_or_missing_is_not_odd() {
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"NotReady\"}", 1.0)
-        .await;
+    zonewise.comes_to_nodes("NotReady", 1).await;
     assert_eq!(zonewise.shares().await, THIRDS);
     assert_eq!(zonewise.ask(&web()).await, PLANNED);
     assert_eq!(zonewise.ask(&empty).await, "Hints:");
@@ -655,11 +610,7 @@ async fn what_is_null_empty_or_missing_is_not_odd() {
         "Strip NoZoneSpecified: - - -"
     );
     for resource in Resource::ALL {
-        assert!(
-            zonewise.unreadable(resource).await.abs() < f64::EPSILON,
-            "{}",
-            zonewise.raw_log()
-        );
+        assert_eq!(zonewise.unreadable(resource).await, 0, "{resource:?}");
     }
     // Ready and without labels: the one thing that capacity can't do without.
     let no_labels = with(node("bare", "c", 4), &json!({"metadata": {"labels": null}}));
@@ -674,17 +625,18 @@ async fn what_is_null_empty_or_missing_is_not_odd() {
 
 #[tokio::test]
 async fn a_heartbeat_changes_nothing_but_the_time_of_the_last_event() {
-    const LAST: &str = "zonewise_watch_last_event_timestamp_seconds";
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
     assert_eq!(zonewise.ask(&web()).await, PLANNED);
     let seen = async || {
         let mut metrics = zonewise.metrics().await.unwrap();
-        metrics.retain(|name, _| !name.starts_with("process_") && !name.starts_with(LAST));
+        // These move with the time and with whoever asks.
+        let moving = ["process_", "open_connections", "last_event"];
+        metrics.retain(|name, _| !moving.iter().any(|part| name.contains(part)));
         (metrics, zonewise.raw_log())
     };
-    let heard = zonewise.metric_of(LAST, Nodes).await;
+    let heard = zonewise.last_event(Nodes).await;
     let before = seen().await;
     pause(1_100).await;
     for second in 1..=10 {
@@ -701,11 +653,7 @@ async fn a_heartbeat_changes_nothing_but_the_time_of_the_last_event() {
             ),
         );
     }
-    eventually("the heartbeats have come", async || {
-        let time = zonewise.metric_of(LAST, Nodes).await;
-        (time > heard).then_some(()).ok_or_else(|| time.to_string())
-    })
-    .await;
+    zonewise.comes_to_hear(Nodes, heard).await;
     pause(200).await;
     assert_eq!(seen().await, before);
     assert_eq!(zonewise.ask(&web()).await, PLANNED);
@@ -723,9 +671,7 @@ async fn a_new_node_without_a_zone_strips_once_its_grace_is_over_with_no_event()
         "labels": null,
     }});
     api.put(Nodes, with(node("new", "", 4), &changes));
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"Settling\"}", 1.0)
-        .await;
+    zonewise.comes_to_nodes("Settling", 1).await;
     assert_eq!(zonewise.ask(&web()).await, PLANNED);
     assert_eq!(zonewise.shares().await, THIRDS);
     zonewise
@@ -734,9 +680,7 @@ async fn a_new_node_without_a_zone_strips_once_its_grace_is_over_with_no_event()
     let age = jiff::Timestamp::now().duration_since(created).as_secs_f64();
     // The creationTimestamp has whole seconds.
     assert!((2.0..=4.5).contains(&age), "after {age} s");
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"Insufficient\"}", 1.0)
-        .await;
+    zonewise.comes_to_nodes("Insufficient", 1).await;
 }
 
 /// Twenty nodes: eight in zone a, six in b and six in c.
@@ -769,15 +713,13 @@ async fn storm(come: impl AsyncFnOnce(&ApiServer, Vec<Value>)) {
     assert!(before.starts_with("Hints: "), "{before}");
 
     come(&api, not_ready(&twenty()[..12])).await;
-    zonewise.comes_to_metric("zonewise_frozen", 1.0).await;
-    zonewise
-        .comes_to_metric("zonewise_nodes{state=\"NotReady\"}", 12.0)
-        .await;
+    zonewise.comes_to_metric("zonewise_frozen", "1").await;
+    zonewise.comes_to_nodes("NotReady", 12).await;
     assert_eq!(zonewise.shares().await, shares);
     assert_eq!(zonewise.ask(&web()).await, before);
 
     api.put_all(Nodes, twenty()[..1].to_vec());
-    zonewise.comes_to_metric("zonewise_frozen", 0.0).await;
+    zonewise.comes_to_metric("zonewise_frozen", "0").await;
     assert_eq!(zonewise.shares().await, "a 11, b 22, c 67");
     api.put_all(Nodes, twenty()[1..12].to_vec());
     zonewise.comes_to_shares(shares).await;
@@ -791,7 +733,7 @@ async fn capacity_is_held_while_twelve_of_twenty_nodes_are_not_ready() {
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: it is held as of the eleventh node"]
+
 async fn capacity_is_held_as_it_was_before_a_storm_that_comes_node_by_node() {
     storm(async |api, nodes| {
         for node in nodes {
@@ -803,7 +745,7 @@ async fn capacity_is_held_as_it_was_before_a_storm_that_comes_node_by_node() {
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the first page of the list is held"]
+
 async fn a_storm_at_the_start_holds_nothing_since_nothing_was_known() {
     let api = usual();
     for i in 0..497 {
@@ -829,7 +771,7 @@ async fn a_storm_at_the_start_holds_nothing_since_nothing_was_known() {
     gate.open();
     zonewise.is_ready().await;
     assert_eq!(zonewise.shares().await, "a 0, b 50, c 50");
-    assert!(zonewise.metric("zonewise_frozen").await.abs() < f64::EPSILON);
+    assert_eq!(zonewise.metric("zonewise_frozen").await, "0");
 }
 
 // === Broken answers ===
@@ -841,13 +783,9 @@ async fn a_line_that_is_no_json_and_an_error_event_cost_nothing_that_comes_after
     let mut zonewise = Zonewise::start_ready(&api).await;
     api.send(Nodes, "{\"type\":\"MODIFIED\",\"object\":}\n");
     api.put(Nodes, node("n-a", "a", 16));
-    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_errors(Nodes, 1).await;
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
-    let lines = zonewise.log_with(&[("level", "WARN"), ("resource", "nodes")]);
-    assert_eq!(
-        lines[0]["message"],
-        "watch failed; trying again, with what is known so far"
-    );
+    assert_eq!(zonewise.told_errors(Nodes).len(), 1);
 
     api.error_event(Services, 500, "InternalError");
     api.end_watches(Services);
@@ -858,13 +796,13 @@ async fn a_line_that_is_no_json_and_an_error_event_cost_nothing_that_comes_after
         &endpoints(3, &["a", "a", "a", "a", "b", "c"]),
     );
     zonewise.comes_to_answer(&new, "Hints: a a a a b c").await;
-    assert!((zonewise.errors(Services).await - 1.0).abs() < f64::EPSILON);
+    assert_eq!(zonewise.errors(Services).await, 1);
     assert_eq!(api.requests(Services, Verb::List).len(), 1);
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the watch goes on after it"]
+
 async fn an_event_whose_line_is_no_json_is_not_missed_for_good() {
     let api = usual();
     api.start();
@@ -874,7 +812,7 @@ async fn an_event_whose_line_is_no_json_is_not_missed_for_good() {
         node("n-a", "a", 16),
         "{\"type\":\"MODIFIED\",\"object\":}\n",
     );
-    zonewise.comes_to_errors(Nodes, 1.0).await;
+    zonewise.comes_to_errors(Nodes, 1).await;
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
 }
 
@@ -912,9 +850,8 @@ async fn lists_that_are_refused_are_tried_again_and_told_of() {
         (Services, "scripted: Forbidden"),
         (EndpointSlices, "scripted: Unauthorized"),
     ] {
-        zonewise.comes_to_errors(resource, 1.0).await;
-        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
-        let error = lines[0]["error"].as_str().unwrap();
+        zonewise.comes_to_errors(resource, 1).await;
+        let error = &zonewise.told_errors(resource)[0];
         assert!(error.contains(words), "{error}");
     }
     zonewise.is_ready().await;
@@ -941,9 +878,8 @@ async fn watches_that_are_refused_are_tried_again_with_what_is_known() {
     }
     api.put(Nodes, node("n-a", "a", 16));
     for (resource, _, words) in faults {
-        zonewise.comes_to_errors(resource, 1.0).await;
-        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
-        let error = lines[0]["error"].as_str().unwrap();
+        zonewise.comes_to_errors(resource, 1).await;
+        let error = &zonewise.told_errors(resource)[0];
         assert!(error.contains(words), "{error}");
     }
     assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
@@ -954,7 +890,7 @@ async fn watches_that_are_refused_are_tried_again_with_what_is_known() {
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: the client retries unseen"]
+
 async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() {
     let api = usual();
     let busy = Fault::status(429, "TooManyRequests");
@@ -972,11 +908,10 @@ async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() 
         let lists = api.requests(resource, Verb::List).len();
         let errors = zonewise.errors(resource).await;
         assert!(
-            lists <= 5 && errors >= 1.0,
+            lists <= 5 && errors >= 1,
             "{resource:?}: {lists} lists in 2.5 s, {errors} errors counted"
         );
-        let lines = zonewise.log_with(&[("level", "WARN"), ("resource", resource.word())]);
-        assert!(!lines.is_empty(), "{}", zonewise.raw_log());
+        assert!(!zonewise.told_errors(resource).is_empty(), "{resource:?}");
     }
     api.always(Nodes, Verb::List, Fault::Nothing);
     api.always(Services, Verb::List, Fault::Nothing);
@@ -984,7 +919,7 @@ async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() 
 }
 
 #[tokio::test]
-#[ignore = "fails as yet: whole bodies are logged"]
+
 async fn a_list_that_is_no_list_is_told_of_in_a_sentence_and_not_in_full() {
     let api = usual();
     let page = format!("<html>{}</html>", "Welcome! ".repeat(5_000));
@@ -992,11 +927,11 @@ async fn a_list_that_is_no_list_is_told_of_in_a_sentence_and_not_in_full() {
     api.next(Services, Verb::List, [Fault::Answer(502, page)]);
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
-    zonewise.comes_to_errors(Nodes, 1.0).await;
-    zonewise.comes_to_errors(Services, 1.0).await;
+    zonewise.comes_to_errors(Nodes, 1).await;
+    zonewise.comes_to_errors(Services, 1).await;
     zonewise.is_ready().await;
-    let log = zonewise.raw_log();
-    let long: Vec<String> = log
+    let told = zonewise.raw_log();
+    let long: Vec<String> = told
         .lines()
         .filter(|line| line.len() > 1_000)
         .map(|line| format!("{} bytes: {}", line.len(), &line[..200]))

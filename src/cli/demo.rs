@@ -172,9 +172,10 @@ impl Running {
             bodies: Bodies::new(16 << 20, 64 << 20, Duration::from_secs(10)),
         };
         let (control, drain) = drain::channel();
-        let server = |tls, router| -> Result<Server, Failure> {
+        let server = |name, tls, router| -> Result<Server, Failure> {
             let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(Failure::failed)?;
             Ok(Server {
+                name,
                 listener,
                 tls,
                 router,
@@ -183,8 +184,8 @@ impl Running {
                 metrics: metrics.clone(),
             })
         };
-        let webhook = server(Some(Arc::new(tls)), routes::webhook(app.clone()))?;
-        let plain = server(None, admin::routes(app, Arc::new(registry)))?;
+        let webhook = server("webhook", Some(Arc::new(tls)), routes::webhook(app.clone()))?;
+        let plain = server("metrics", None, admin::routes(app, Arc::new(registry)))?;
         let address = |server: &Server| server.listener.local_addr().map_err(Failure::failed);
         let (webhook_address, metrics_address) = (address(&webhook)?, address(&plain)?);
         tokio::spawn(webhook.run());

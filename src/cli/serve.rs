@@ -252,9 +252,10 @@ async fn serve(args: Args) -> Result<(), Failure> {
         bodies: args.limits.bodies(),
     };
     let (control, drain) = drain::channel();
-    let server = |address, tls, router, drain: Drain| -> Result<Server, Failure> {
+    let server = |name, address, tls, router, drain: Drain| -> Result<Server, Failure> {
         let listener = bind(address).map_err(Failure::failed)?;
         Ok(Server {
+            name,
             listener,
             tls,
             router,
@@ -264,12 +265,14 @@ async fn serve(args: Args) -> Result<(), Failure> {
         })
     };
     let webhook = server(
+        "webhook",
         args.webhook_bind_address,
         Some(tls),
         routes::webhook(app.clone()),
         drain.clone(),
     )?;
     let plain = server(
+        "metrics",
         args.metrics_bind_address,
         None,
         admin::routes(app, Arc::new(registry)),

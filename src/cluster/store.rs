@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::key::Key;
 use super::node::{NodeRecord, NodeRules};
 use super::service::ServiceRecord;
 use super::slice::{self, AddressType, SliceRecord};
 use super::wire::{EndpointSlice, Node, Service, Wire};
-use crate::planner::capacity::{self, Capacity};
+use crate::planner::capacity::{self, Capacity, Zone};
 
 type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -212,6 +212,10 @@ impl<V> Seen<V> {
         None
     }
 
+    fn get(&self, name: &str) -> Option<&V> {
+        self.entries.get(name).map(|(value, _)| value)
+    }
+
     fn remove(&mut self, name: &str) -> Option<V> {
         self.entries.remove(name).map(|(value, _)| value)
     }
@@ -239,6 +243,37 @@ pub struct Writer {
     capacity_is_stale: bool,
     /// When the next young node is old.
     settles_at: Option<Timestamp>,
+    nodes_listed: bool,
+    before_storm: BeforeStorm,
+}
+
+/// The fullest capacity of the last minutes.
+///
+/// Nodes turn NotReady one by one, and a storm is seen only when it has taken its part of them: what it took until then
+/// is not what capacity was.
+#[derive(Debug, Default)]
+struct BeforeStorm(Option<(Timestamp, Capacity)>);
+
+impl BeforeStorm {
+    /// How long the fullest capacity is remembered: kubelets that went silent together are marked within a minute.
+    const MEMORY: SignedDuration = SignedDuration::from_mins(2);
+
+    fn note(&mut self, measured: &Capacity, now: Timestamp) {
+        if measured.obstacle().is_some() {
+            return;
+        }
+        let stays = self.0.as_ref().is_some_and(|(at, fullest)| {
+            fullest.sufficient_nodes() > measured.sufficient_nodes()
+                && now.duration_since(*at) < Self::MEMORY
+        });
+        if !stays {
+            self.0 = Some((now, measured.clone()));
+        }
+    }
+
+    fn zones(&self) -> Option<Vec<Zone>> {
+        self.0.as_ref().map(|(_, capacity)| capacity.zones.clone())
+    }
 }
 
 impl Writer {
@@ -253,6 +288,8 @@ impl Writer {
             slices: Seen::default(),
             capacity_is_stale: false,
             settles_at: None,
+            nodes_listed: false,
+            before_storm: BeforeStorm::default(),
         }
     }
 
@@ -279,6 +316,7 @@ impl Writer {
                     .unseen()
                     .iter()
                     .for_each(|name| self.remove_node(name));
+                self.nodes_listed = true;
                 self.capacity_is_stale = true;
                 self.settle(now);
             }
@@ -354,7 +392,15 @@ impl Writer {
     pub fn apply_slice(&mut self, wire: &EndpointSlice<Box<str>>) {
         self.note_odd(wire, Resource::EndpointSlices);
         let name = wire.full_name();
-        let service = slice::service_of(wire).map(Box::from);
+        let labels_are_odd = wire
+            .metadata()
+            .is_none_or(|metadata| metadata.labels.is_odd());
+        let service = if labels_are_odd {
+            // What it was a part of must not be planned without it.
+            self.slices.get(&name).cloned().flatten()
+        } else {
+            slice::service_of(wire).map(Box::from)
+        };
         let before = self.slices.insert(&name, service.clone()).flatten();
         let record = SliceRecord::read(wire);
         if let Some(before) = before.filter(|before| Some(before) != service.as_ref()) {
@@ -379,14 +425,15 @@ impl Writer {
     /// Brings capacity up to date with the nodes and the clock; when that will be needed again without any event.
     pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
         let due = self.settles_at.is_some_and(|at| at <= now);
-        if !due && !self.capacity_is_stale {
+        // Half a list says nothing of the shares.
+        if !self.nodes_listed || (!due && !self.capacity_is_stale) {
             return self.settles_at;
         }
         for (record, _) in self.nodes.entries.values_mut() {
             record.look_at_clock(now);
         }
         self.capacity_is_stale = false;
-        self.measure();
+        self.measure(now);
         self.settles_at = self
             .nodes
             .entries
@@ -396,24 +443,30 @@ impl Writer {
         self.settles_at
     }
 
-    fn measure(&mut self) {
+    fn measure(&mut self, now: Timestamp) {
         let measured =
             Capacity::measure(self.nodes.entries.values().map(|(record, _)| &record.node));
-        let current = self.cluster.capacity.load_full();
         let storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
-        let next = if storm && current.capacity.obstacle().is_none() {
-            // The list of nodes that do not count is told as it is; the zones stay as they were.
-            MeasuredCapacity::new(
-                Capacity {
-                    zones: current.capacity.zones.clone(),
-                    insufficient: Vec::new(),
-                    ignored: measured.ignored,
-                },
-                true,
-            )
-        } else {
-            MeasuredCapacity::new(measured, false)
+        if !storm {
+            self.before_storm.note(&measured, now);
+        }
+        let next = match self.before_storm.zones() {
+            // The list of nodes that do not count is told as it is; the zones are those from before.
+            Some(zones) if storm => {
+                let insufficient = Vec::new();
+                let ignored = measured.ignored;
+                MeasuredCapacity::new(
+                    Capacity {
+                        zones,
+                        insufficient,
+                        ignored,
+                    },
+                    true,
+                )
+            }
+            _ => MeasuredCapacity::new(measured, false),
         };
+        let current = self.cluster.capacity.load_full();
         if next.capacity == current.capacity && next.frozen == current.frozen {
             return;
         }
@@ -517,9 +570,17 @@ mod tests {
         serde_json::from_str(&json).unwrap()
     }
 
+    /// A writer whose list of Nodes has ended, empty.
+    fn listed() -> Writer {
+        let mut writer = Writer::new(StoreRules::default());
+        writer.begin(Resource::Nodes);
+        writer.finish(Resource::Nodes, now());
+        writer
+    }
+
     #[test]
     fn a_heartbeat_makes_no_new_capacity() {
-        let mut writer = Writer::new(StoreRules::default());
+        let mut writer = listed();
         writer.apply_node(&node("n1", "a", "True"), now());
         writer.settle(now());
         let before = writer.cluster().capacity();
@@ -567,7 +628,7 @@ mod tests {
 
     #[test]
     fn a_storm_holds_capacity_and_it_thaws_by_itself() {
-        let mut writer = Writer::new(StoreRules::default());
+        let mut writer = listed();
         let names: Vec<String> = (0..10).map(|i| format!("n{i}")).collect();
         let zone = |i: usize| ["a", "b"][i % 2];
         for (i, name) in names.iter().enumerate() {
@@ -588,8 +649,37 @@ mod tests {
     }
 
     #[test]
-    fn a_young_node_counts_against_capacity_only_after_its_grace() {
+    fn a_storm_that_comes_node_by_node_is_held_as_before_its_first() {
+        let mut writer = listed();
+        let zone = |i: usize| ["a", "b"][usize::from(i >= 8)];
+        for i in 0..20 {
+            writer.apply_node(&node(&format!("n{i}"), zone(i), "True"), now());
+        }
+        writer.settle(now());
+        let before = writer.cluster().capacity();
+        for i in 0..12 {
+            writer.apply_node(&node(&format!("n{i}"), zone(i), "False"), now());
+            writer.settle(now());
+        }
+        let frozen = writer.cluster().capacity();
+        assert!(frozen.frozen);
+        assert_eq!(frozen.capacity.zones, before.capacity.zones);
+    }
+
+    #[test]
+    fn half_a_list_makes_no_capacity() {
         let mut writer = Writer::new(StoreRules::default());
+        writer.begin(Resource::Nodes);
+        writer.apply_node(&node("n1", "a", "True"), now());
+        writer.settle(now());
+        assert!(writer.cluster().capacity().capacity.zones.is_empty());
+        writer.finish(Resource::Nodes, now());
+        assert_eq!(writer.cluster().capacity().capacity.zones.len(), 1);
+    }
+
+    #[test]
+    fn a_young_node_counts_against_capacity_only_after_its_grace() {
+        let mut writer = listed();
         writer.apply_node(&node("n1", "a", "True"), now());
         writer.apply_node(&node("n2", "b", "True"), now());
         let young = r#"{"metadata":{"name":"n3","creationTimestamp":"2026-01-01T00:00:00Z"},

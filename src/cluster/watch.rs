@@ -1,42 +1,58 @@
 //! Nodes, Services and EndpointSlices from the API server.
 //!
-//! One task polls three of kube's watchers and is the store's only writer. Lists come in pages, each object is turned
-//! into its record as it arrives, and a failing watch is tried again with backoff and jitter while the store keeps what
-//! it has.
+//! Each resource is listed in pages, every object being turned into its record as it arrives, and then watched from the
+//! list's version on. What fails is tried again with growing, random pauses, while the store keeps what it has.
+//!
+//! The loop over kube's list and watch calls is our own. kube's `watcher` opens a watch that ends at once again without
+//! a pause, never recovers from a watch that is answered with status 410, goes on behind an event that it could not
+//! parse, and shows no bookmarks, so that a quiet resource looks like a dead one.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
+use std::error::Error as _;
+use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::stream::{BoxStream, SelectAll, StreamExt as _};
+use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::api::ObjectMeta;
+use kube::api::{ListParams, ObjectMeta, WatchEvent, WatchParams};
 use kube::core::{ClusterResourceScope, Resource as KubeResource};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher::Config};
+use kube::runtime::utils::Backoff as _;
+use kube::runtime::watcher::DefaultBackoff;
 use kube::{Api, Client};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
 
 use super::store::{Resource, Writer};
 use super::wire::{EndpointSlice, Node, Service, Wire};
 
-/// How long one watch request lives, in seconds. kube gives up 5 s after that on one that fell silent, so this bounds
-/// how long a cut connection goes unnoticed.
+/// How long one watch request lives, in seconds.
 const WATCH_LIFE_SECONDS: u32 = 120;
+
+/// How long a watch may be silent: its life, after which the API server ends it, and a little. This bounds how long a
+/// cut connection goes unnoticed.
+const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_LIFE_SECONDS as u64 + 5);
+
+/// How long a page of a list, or the beginning of a watch, may take.
+const CALL_TIME: Duration = Duration::from_secs(60);
+
+/// A watch that ends sooner than this did not work: the next waits.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// How many objects come in one page of a list.
 const PAGE_SIZE: u32 = 500;
 
-/// A configuration whose calls end when the API server falls silent: kube bounds watches, but no list.
+/// A configuration whose calls end when the API server falls silent, and that tells each failure: kube retries some
+/// of them by itself, unseen, and for as long as an answer's `Retry-After` says.
 #[must_use]
 pub fn with_timeouts(mut config: kube::Config) -> kube::Config {
     config.connect_timeout = Some(Duration::from_secs(10));
     // Longer than a watch may be silent. Counted from the request, not from when its connection became idle.
-    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_LIFE_SECONDS) + 15));
+    config.read_timeout = Some(WATCH_SILENCE + Duration::from_secs(10));
     config.reset_reader_on_write = true;
+    config.default_retry = false;
     config
 }
 
@@ -118,9 +134,17 @@ impl WatchStatus {
         self.last_event[resource as usize].store(seconds, Ordering::Relaxed);
     }
 
-    fn failed(&self, resource: Resource, error: &watcher::Error) {
+    fn failed(&self, resource: Resource, call: &str, failure: &Failure) {
         self.errors[resource as usize].fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(resource = resource.word(), %error, "watch failed; trying again, with what is known so far");
+        let (resource, error) = (
+            resource.word(),
+            format!("can't {call}: {}", failure.sentence()),
+        );
+        tracing::warn!(
+            resource,
+            error,
+            "watch failed; trying again, with what is known so far"
+        );
     }
 }
 
@@ -136,66 +160,249 @@ enum Change {
     SliceGone(String),
 }
 
-type Changes = BoxStream<'static, Result<(Resource, Change), (Resource, watcher::Error)>>;
+/// Why a list or a watch did not go on.
+#[derive(Debug)]
+enum Failure {
+    /// The version that was asked for is no longer kept: only a new list helps.
+    Gone(String),
+    /// Anything else.
+    Other(String),
+}
 
-fn changes<W>(
-    client: Client,
+impl Failure {
+    fn of(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::status(status.code, &status.message),
+            error => Self::Other(with_sources(error)),
+        }
+    }
+
+    fn status(code: u16, message: &str) -> Self {
+        let sentence = format!("{message} ({code})");
+        if code == GONE {
+            Self::Gone(sentence)
+        } else {
+            Self::Other(sentence)
+        }
+    }
+
+    fn silence(what: &str, lasted: Duration) -> Self {
+        Self::Other(format!("no {what} within {} s", lasted.as_secs()))
+    }
+
+    /// What is the matter, of a length that fits a log line: some proxies answer with whole pages.
+    fn sentence(&self) -> String {
+        const MOST: usize = 300;
+        let (Self::Gone(text) | Self::Other(text)) = self;
+        let mut cut: String = text.chars().take(MOST).collect();
+        if cut.len() < text.len() {
+            cut.push('…');
+        }
+        cut
+    }
+}
+
+/// The HTTP status of a version that is no longer kept.
+const GONE: u16 = 410;
+
+/// An error with its causes, of which the outermost alone says little.
+fn with_sources(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            let _ = write!(text, ": {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// One resource, listed and watched for ever.
+struct Follower<W: Wire + Clone + Debug> {
+    api: Api<Watched<W>>,
     resource: Resource,
+    changes: mpsc::Sender<Change>,
+    status: Arc<WatchStatus>,
     apply: fn(W) -> Change,
     gone: fn(String) -> Change,
-) -> Changes
+}
+
+impl<W> Follower<W>
 where
     W: Wire + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let config = Config::default()
-        .timeout(WATCH_LIFE_SECONDS)
-        .page_size(PAGE_SIZE);
-    let events = watcher::watcher(Api::<Watched<W>>::all(client), config).default_backoff();
-    let change = move |event: watcher::Result<Event<Watched<W>>>| match event {
-        Ok(Event::Init) => Ok((resource, Change::Begin(resource))),
-        Ok(Event::InitApply(object) | Event::Apply(object)) => Ok((resource, apply(object.wire))),
-        Ok(Event::Delete(object)) => Ok((resource, gone(object.wire.full_name()))),
-        Ok(Event::InitDone) => Ok((resource, Change::Finish(resource))),
-        Err(error) => Err((resource, error)),
-    };
-    events.map(change).boxed()
+    async fn run(self) {
+        let mut pauses = DefaultBackoff::default();
+        // The version to watch from; nothing when a list is needed.
+        let mut version = None;
+        let mut failures_at_version = 0;
+        loop {
+            let before = version.clone();
+            let call = if version.is_none() { "list" } else { "watch" };
+            let started = Instant::now();
+            let result = match &mut version {
+                None => self.list().await.map(|listed| version = Some(listed)),
+                Some(version) => self.watch(version).await,
+            };
+            let went_on = version != before;
+            match result {
+                Ok(()) if went_on || started.elapsed() >= SHORT_WATCH => {
+                    pauses.reset();
+                    failures_at_version = 0;
+                    continue;
+                }
+                Ok(()) => {}
+                Err(failure) => {
+                    self.status.failed(self.resource, call, &failure);
+                    failures_at_version = if went_on { 1 } else { failures_at_version + 1 };
+                    if matches!(failure, Failure::Gone(_))
+                        || failures_at_version >= MOST_FAILURES_AT_VERSION
+                    {
+                        version = None;
+                        failures_at_version = 0;
+                    }
+                }
+            }
+            tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        }
+    }
+
+    /// Takes in a full list, page by page; its version.
+    async fn list(&self) -> Result<String, Failure> {
+        let mut page = ListParams::default().limit(PAGE_SIZE);
+        let mut begun = false;
+        loop {
+            let list = timeout(CALL_TIME, self.api.list(&page)).await;
+            let list = list
+                .map_err(|_| Failure::silence("list", CALL_TIME))?
+                .map_err(|e| Failure::of(&e))?;
+            if !std::mem::replace(&mut begun, true) {
+                self.tell(Change::Begin(self.resource)).await;
+            }
+            for object in list.items {
+                self.tell((self.apply)(object.wire)).await;
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => {
+                    self.tell(Change::Finish(self.resource)).await;
+                    let version = list
+                        .metadata
+                        .resource_version
+                        .filter(|version| !version.is_empty());
+                    return version
+                        .ok_or_else(|| Failure::Other("a list without a resourceVersion".into()));
+                }
+            }
+        }
+    }
+
+    /// Takes in changes from `version` on, and keeps it up to date, until the watch ends.
+    async fn watch(&self, version: &mut String) -> Result<(), Failure> {
+        let parameters = WatchParams::default().timeout(WATCH_LIFE_SECONDS);
+        let watch = timeout(CALL_TIME, self.api.watch(&parameters, version)).await;
+        let watch = watch
+            .map_err(|_| Failure::silence("watch", CALL_TIME))?
+            .map_err(|e| Failure::of(&e))?;
+        let mut events = std::pin::pin!(watch);
+        loop {
+            let event = timeout(WATCH_SILENCE, events.next()).await;
+            let event = match event
+                .map_err(|_| Failure::silence("event or end of the watch", WATCH_SILENCE))?
+            {
+                None => return Ok(()),
+                Some(event) => event.map_err(|error| Failure::of(&error))?,
+            };
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    advance(version, object.metadata.resource_version);
+                    self.tell((self.apply)(object.wire)).await;
+                }
+                WatchEvent::Deleted(object) => {
+                    advance(version, object.metadata.resource_version);
+                    self.tell((self.gone)(object.wire.full_name())).await;
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    advance(version, Some(bookmark.metadata.resource_version));
+                    self.status.heard(self.resource, Timestamp::now());
+                }
+                WatchEvent::Error(status) => {
+                    return Err(Failure::status(status.code, &status.message));
+                }
+            }
+        }
+    }
+
+    /// Waits where the writer is behind.
+    async fn tell(&self, change: Change) {
+        self.status.heard(self.resource, Timestamp::now());
+        // The writer ends with the process alone.
+        let _ = self.changes.send(change).await;
+    }
+}
+
+/// So many failures to watch from one version, and it may be the version.
+const MOST_FAILURES_AT_VERSION: u32 = 3;
+
+/// Between tries, should the pauses ever run out.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+fn advance(version: &mut String, next: Option<String>) {
+    if let Some(next) = next.filter(|next| !next.is_empty()) {
+        *version = next;
+    }
 }
 
 /// Watches until the process ends.
-pub async fn run(client: Client, mut writer: Writer, status: Arc<WatchStatus>) {
-    let mut changes: SelectAll<Changes> = futures::stream::select_all([
-        changes(
-            client.clone(),
-            Resource::Nodes,
-            Change::Node,
-            Change::NodeGone,
-        ),
-        changes(
-            client.clone(),
-            Resource::Services,
-            Change::Service,
-            Change::ServiceGone,
-        ),
-        changes(
-            client,
-            Resource::EndpointSlices,
-            Change::Slice,
-            Change::SliceGone,
-        ),
-    ]);
+pub async fn run(client: Client, writer: Writer, status: Arc<WatchStatus>) {
+    let (sender, receiver) = mpsc::channel(PAGE_SIZE as usize);
+    tokio::select! {
+        () = follow(&client, Resource::Nodes, &sender, &status, Change::Node, Change::NodeGone) => {}
+        () = follow(&client, Resource::Services, &sender, &status, Change::Service, Change::ServiceGone) => {}
+        () = follow(&client, Resource::EndpointSlices, &sender, &status, Change::Slice, Change::SliceGone) => {}
+        () = write(writer, receiver) => {}
+    }
+}
+
+fn follow<W>(
+    client: &Client,
+    resource: Resource,
+    changes: &mpsc::Sender<Change>,
+    status: &Arc<WatchStatus>,
+    apply: fn(W) -> Change,
+    gone: fn(String) -> Change,
+) -> impl Future<Output = ()> + use<W>
+where
+    W: Wire + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let api = Api::all(client.clone());
+    Follower {
+        api,
+        resource,
+        changes: changes.clone(),
+        status: status.clone(),
+        apply,
+        gone,
+    }
+    .run()
+}
+
+async fn write(mut writer: Writer, mut changes: mpsc::Receiver<Change>) {
     loop {
         let now = Timestamp::now();
         let wake = writer
             .settle(now)
             .and_then(|at| Duration::try_from(at.duration_since(now)).ok());
         tokio::select! {
-            next = changes.next() => {
-                let Some(next) = next else { return };
-                take_in(&mut writer, &status, next);
+            change = changes.recv() => {
+                let Some(change) = change else { return };
+                take_in(&mut writer, change);
                 // What has already come is taken in before capacity is measured again.
                 for _ in 0..MOST_AT_ONCE {
-                    let Some(Some(next)) = changes.next().now_or_never() else { break };
-                    take_in(&mut writer, &status, next);
+                    let Ok(change) = changes.try_recv() else { break };
+                    take_in(&mut writer, change);
                 }
             }
             () = sleep_or_never(wake) => {}
@@ -213,19 +420,8 @@ async fn sleep_or_never(wake: Option<Duration>) {
     }
 }
 
-fn take_in(
-    writer: &mut Writer,
-    status: &WatchStatus,
-    next: Result<(Resource, Change), (Resource, watcher::Error)>,
-) {
+fn take_in(writer: &mut Writer, change: Change) {
     let now = Timestamp::now();
-    let change = match next {
-        Ok((resource, change)) => {
-            status.heard(resource, now);
-            change
-        }
-        Err((resource, error)) => return status.failed(resource, &error),
-    };
     match change {
         Change::Begin(resource) => writer.begin(resource),
         Change::Finish(resource) => {

@@ -198,6 +198,10 @@ impl<T: WireText> Metadata<T> {
             ("metadata.namespace", self.namespace.is_odd()),
             ("metadata.labels", is_odd_map(&self.labels)),
             ("metadata.annotations", is_odd_map(&self.annotations)),
+            (
+                "metadata.creationTimestamp",
+                self.creation_timestamp.is_odd(),
+            ),
         ])
     }
 }
@@ -208,6 +212,15 @@ fn is_odd_map<T: WireText>(pairs: &Loose<Pairs<T>>) -> bool {
 
 fn is_odd_list<T>(list: &Loose<Vec<Loose<T>>>) -> bool {
     list.is_odd() || list.items().iter().any(|item| item.get().is_none())
+}
+
+/// Whether a list, one of its items, or something in an item is odd.
+fn has_odd<T>(list: &Loose<Vec<Loose<T>>>, in_item: impl Fn(&T) -> bool) -> bool {
+    is_odd_list(list)
+        || list
+            .items()
+            .iter()
+            .any(|item| item.get().is_some_and(&in_item))
 }
 
 fn first_odd(fields: &[(&'static str, bool)]) -> Option<&'static str> {
@@ -267,11 +280,16 @@ impl<T: WireText> Wire for Node<T> {
             let status = self.status.get();
             first_odd(&[
                 ("spec", self.spec.is_odd()),
-                ("spec.taints", spec.is_some_and(|s| is_odd_list(&s.taints))),
+                (
+                    "spec.taints",
+                    spec.is_some_and(|s| has_odd(&s.taints, |taint| taint.key.is_odd())),
+                ),
                 ("status", self.status.is_odd()),
                 (
                     "status.conditions",
-                    status.is_some_and(|s| is_odd_list(&s.conditions)),
+                    status.is_some_and(|s| {
+                        has_odd(&s.conditions, |c| c.kind.is_odd() || c.status.is_odd())
+                    }),
                 ),
                 (
                     "status.allocatable",
@@ -302,12 +320,16 @@ impl<T: WireText> Wire for Service<T> {
     fn odd_field(&self) -> Option<&'static str> {
         metadata_odd(&self.metadata).or_else(|| {
             let spec = self.spec.get();
-            let ingress = self
-                .status
-                .get()
+            let status = self.status.get();
+            let ingress = status
                 .and_then(|s| s.load_balancer.get())
                 .map(|l| &l.ingress);
             first_odd(&[
+                ("status", self.status.is_odd()),
+                (
+                    "status.loadBalancer",
+                    status.is_some_and(|s| s.load_balancer.is_odd()),
+                ),
                 ("spec", self.spec.is_odd()),
                 (
                     "spec.clusterIP",
@@ -325,7 +347,10 @@ impl<T: WireText> Wire for Service<T> {
                     "spec.trafficDistribution",
                     spec.is_some_and(|s| s.traffic_distribution.is_odd()),
                 ),
-                ("spec.ports", spec.is_some_and(|s| is_odd_list(&s.ports))),
+                (
+                    "spec.ports",
+                    spec.is_some_and(|s| has_odd(&s.ports, |port| port.node_port.is_odd())),
+                ),
                 (
                     "status.loadBalancer.ingress",
                     ingress.is_some_and(Loose::is_odd),
@@ -350,10 +375,7 @@ impl<T: WireText> Wire for EndpointSlice<T> {
         metadata_odd(&self.metadata).or_else(|| {
             first_odd(&[
                 ("addressType", self.address_type.is_odd()),
-                (
-                    "ports",
-                    is_odd_list(&self.ports) || self.ports.items().iter().any(is_odd_port),
-                ),
+                ("ports", has_odd(&self.ports, is_odd_port)),
                 ("endpoints", is_odd_list(&self.endpoints)),
             ])
             .or_else(|| {
@@ -366,15 +388,15 @@ impl<T: WireText> Wire for EndpointSlice<T> {
     }
 }
 
-fn is_odd_port<T>(port: &Loose<Port<T>>) -> bool {
-    port.get()
-        .is_some_and(|p| p.name.is_odd() || p.protocol.is_odd() || p.port.is_odd())
+fn is_odd_port<T>(port: &Port<T>) -> bool {
+    port.name.is_odd() || port.protocol.is_odd() || port.port.is_odd()
 }
 
 impl<T: WireText> Endpoint<T> {
     fn odd_field(&self) -> Option<&'static str> {
         let conditions = self.conditions.get();
         let hints = self.hints.get();
+        let target = self.target_ref.get();
         first_odd(&[
             ("endpoints.addresses", is_odd_list(&self.addresses)),
             ("endpoints.conditions", self.conditions.is_odd()),
@@ -384,13 +406,16 @@ impl<T: WireText> Endpoint<T> {
                     c.ready.is_odd() || c.serving.is_odd() || c.terminating.is_odd()
                 }),
             ),
-            ("endpoints.targetRef", self.target_ref.is_odd()),
+            (
+                "endpoints.targetRef",
+                self.target_ref.is_odd() || target.is_some_and(|target| target.uid.is_odd()),
+            ),
             ("endpoints.nodeName", self.node_name.is_odd()),
             ("endpoints.zone", self.zone.is_odd()),
             ("endpoints.hints", self.hints.is_odd()),
             (
                 "endpoints.hints.forZones",
-                hints.is_some_and(|h| is_odd_list(&h.for_zones)),
+                hints.is_some_and(|h| has_odd(&h.for_zones, |zone| zone.name.is_odd())),
             ),
         ])
     }

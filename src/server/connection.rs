@@ -21,7 +21,6 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use super::drain::{Drain, Phase};
-use crate::telemetry::Metrics;
 
 /// Time limits of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -164,9 +163,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
 /// How often a connection's watchdog looks at it.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Serves a connection until its end.
-pub async fn serve<S>(stream: S, router: Router, times: Times, drain: Drain, metrics: Metrics)
-where
+/// Serves a connection until its end; `overdue` is told the time limit that ended it, if one did.
+pub async fn serve<S>(
+    stream: S,
+    router: Router,
+    times: Times,
+    drain: Drain,
+    overdue: impl FnOnce(&'static str),
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let progress = Arc::new(Progress::new());
@@ -195,7 +199,7 @@ where
             }
             _ = tick.tick() => {
                 if let Some(limit) = progress.overdue(&times) {
-                    metrics.count_rejected_connection(limit);
+                    overdue(limit);
                     return;
                 }
                 if progress.born.elapsed() > times.age {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use zonewise::cluster::files::{self, Objects};
 use zonewise::cluster::slice::SliceRecord;
 use zonewise::cluster::store::{Cluster, StoreRules, Writer};
+use zonewise::cluster::wire::EndpointSlice;
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
 use zonewise::settings::Settings;
 
@@ -140,6 +141,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
+/// Twins of which it is clear which kube-proxy takes.
+pub const CLEAR_TWINS: &[Twin] = &[Twin::Moved, Twin::Terminating];
+
 /// The hint of each endpoint of each slice.
 pub type Hints = Vec<Vec<Option<String>>>;
 
@@ -171,6 +175,11 @@ impl Endpoint {
 }
 
 impl Ports {
+    /// Whether kube-proxy can use any.
+    pub fn are_usable(self) -> bool {
+        !self.usable().is_empty()
+    }
+
     /// Name and protocol of those that kube-proxy can use.
     pub fn usable(self) -> Vec<(String, String)> {
         let names: &[(&str, &str)] = match self {
@@ -235,14 +244,17 @@ impl Slice {
         })
     }
 
+    pub fn to_wire(&self) -> EndpointSlice<Box<str>> {
+        files::typed_slice(&self.to_json()).expect("any object is a slice")
+    }
+
     /// Decides on the slice as it stands, with what is stored around it.
     pub fn decide(&self, cluster: &Cluster) -> Decision {
-        let wire = files::typed_slice(&self.to_json()).expect("any object is a slice");
         let snapshot = Snapshot::take(cluster, Some(SERVICE));
         decide(
             &snapshot,
             Some(SERVICE),
-            &SliceRecord::read(&wire),
+            &SliceRecord::read(&self.to_wire()),
             &Settings::default(),
         )
     }
@@ -354,6 +366,42 @@ impl World {
             .iter_mut()
             .for_each(|slice| dice.shuffle(&mut slice.endpoints));
         world
+    }
+}
+
+/// A node in each of `zone-a` and `zone-b`.
+pub fn two_equal_nodes() -> Vec<Node> {
+    let node = |(zone, number): (&&str, i32)| Node {
+        name: format!("node-{number}"),
+        zone: Some((*zone).to_owned()),
+        millicores: 4000,
+        state: NodeState::Ready,
+    };
+    ZONES[..2].iter().zip(0..).map(node).collect()
+}
+
+/// A ready endpoint that is not hinted.
+pub fn endpoint(number: usize, zone: &str) -> Endpoint {
+    Endpoint {
+        address: Family::Ipv4.address(number),
+        uid: format!("pod-{number}"),
+        ready: Some(true),
+        terminating: false,
+        place: Place {
+            zone: Some(zone.to_owned()),
+            node: None,
+        },
+        hint: None,
+    }
+}
+
+/// The slice `web-{number}` for port `http` over IPv4.
+pub fn http_slice(number: usize, endpoints: Vec<Endpoint>) -> Slice {
+    Slice {
+        name: format!("web-{number}"),
+        family: Family::Ipv4,
+        ports: Ports::Http,
+        endpoints,
     }
 }
 
@@ -482,10 +530,12 @@ struct Pod {
 }
 
 fn pod(twins: &'static [Twin]) -> impl Strategy<Value = Pod> {
-    let twin = prop_oneof![
-        9 => Just(None),
-        1 => (0usize..4, select(twins), ready(), spot()).prop_map(Some),
-    ];
+    let twin = if twins.is_empty() {
+        Just(None).boxed()
+    } else {
+        let twin = (0usize..4, select(twins), ready(), spot());
+        prop_oneof![9 => Just(None), 1 => twin.prop_map(Some)].boxed()
+    };
     (0usize..4, ready(), 0u8..20, spot(), twin).prop_map(|(slice, ready, luck, spot, twin)| Pod {
         slice,
         ready,

@@ -162,3 +162,24 @@ pub fn used_in_zone(hints: &[BTreeSet<u8>], zone: u8) -> Vec<usize> {
         .collect();
     if named.is_empty() { all } else { named }
 }
+
+/// How much each endpoint gets, where 1 is the average, and the part of all traffic that stays in its zone. Endpoints
+/// are given by their zone, which has traffic when it has a weight, and by the zones that they are hinted for.
+pub fn traffic(weights: &[u64], endpoints: &[(u8, BTreeSet<u8>)]) -> (Vec<f64>, f64) {
+    let hints: Vec<BTreeSet<u8>> = endpoints.iter().map(|(_, hints)| hints.clone()).collect();
+    let total = weights.iter().sum::<u64>() as f64;
+    let (mut loads, mut in_zone) = (vec![0.0; endpoints.len()], 0.0);
+    for (zone, &weight) in (0u8..).zip(weights) {
+        let used = used_in_zone(&hints, zone);
+        for &endpoint in &used {
+            let part = weight as f64 / total / used.len() as f64;
+            loads[endpoint] += part * endpoints.len() as f64;
+            in_zone += if endpoints[endpoint].0 == zone {
+                part
+            } else {
+                0.0
+            };
+        }
+    }
+    (loads, in_zone)
+}

@@ -30,6 +30,7 @@ fn full(kind: Kind) -> Value {
             "spec": {"taints": [{"key": "node.kubernetes.io/not-ready"}]},
             "status": {
                 "allocatable": {"cpu": "4"},
+                "capacity": {"cpu": "4"},
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }),

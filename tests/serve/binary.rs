@@ -182,12 +182,11 @@ impl Setup {
         command
     }
 
-    /// Starts it and expects it to end by itself.
-    pub fn fail(&self) -> Output {
-        self.command()
-            .stdout(Stdio::piped())
-            .output()
-            .expect("zonewise runs")
+    /// Starts it and expects it to end by itself; its exit status and what it said.
+    pub fn fail(self) -> (Option<i32>, String) {
+        let mut serve = self.spawn();
+        let status = serve.wait();
+        (status.code(), serve.log_text())
     }
 
     /// Starts it without waiting for anything.
@@ -200,13 +199,9 @@ impl Setup {
             .expect("zonewise starts");
         let port = |name: &str| {
             let flag = self.flags.iter().find(|(flag, _)| flag == name);
-            flag.unwrap()
-                .1
-                .rsplit_once(':')
-                .unwrap()
-                .1
-                .parse::<u16>()
-                .unwrap()
+            // Nothing is asked of one whose address is no address.
+            flag.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok())
+                .unwrap_or(0u16)
         };
         Serve {
             webhook: (Ipv4Addr::LOCALHOST, port("--webhook-bind-address")).into(),

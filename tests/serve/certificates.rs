@@ -218,6 +218,7 @@ fn a_certificate_that_changes_while_zonewise_starts_is_not_missed() {
         .spawn();
     // This waits until the other side reads, for which the certificate has been read before.
     let mut held = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    replace(&pipe, super::cluster::sample());
     let next = serve.path("next");
     generate_certificates(&next, "48h");
     move_pair(&next, &serve.path("certs"));

@@ -74,7 +74,11 @@ impl Exposition {
 
     /// The sum of the samples of this name whose labels include these, which is a whole number.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
-        let sum: f64 = self.values(name, labels).iter().sum();
+        // A sum of nothing would be -0.
+        let sum = self
+            .values(name, labels)
+            .iter()
+            .fold(0.0, |sum, value| sum + value);
         sum.to_string()
             .parse()
             .unwrap_or_else(|_| panic!("{name} with {labels:?} is {sum}"))

@@ -8,15 +8,22 @@ use super::binary::{Serve, Setup, replace};
 use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
 use super::wait::eventually;
 
-/// Two zones, and the Service of [`balanced`].
+/// Two zones, and the Service `shop/web`.
 fn two_zones() -> String {
     nodes(&[("zone-a", 4), ("zone-b", 4)]) + &service("web", "Auto")
 }
 
-/// Waits until a slice of one endpoint in each of these zones is hinted for those.
-fn wait_for_hints(serve: &Serve, of: &[&str], hinted_for: &[&str]) {
-    let slice = web(endpoints(of));
-    let expected = hinted(&slice, hinted_for);
+/// Two endpoints in each of three zones.
+const PAIRS: [&str; 6] = ["zone-a", "zone-a", "zone-b", "zone-b", "zone-c", "zone-c"];
+
+/// Their hints once the third zone has no capacity: its endpoints go where they are needed.
+const PAIRS_FOR_TWO_ZONES: [&str; 6] = ["zone-a", "zone-a", "zone-b", "zone-b", "zone-a", "zone-b"];
+
+/// Waits until [`PAIRS`] are hinted so.
+fn wait_for_hints(serve: &Serve, zones: &[&str]) {
+    let slice = web(endpoints(&PAIRS));
+    let expected = hinted(&slice, zones);
+
     eventually("the decision follows the files", || {
         let stored = serve.create(&slice).stored;
         if stored == expected {
@@ -35,8 +42,8 @@ fn a_changed_file_changes_the_decision() {
         hinted(&balanced(), &ZONES)
     );
     replace(&serve.path("cluster.yaml"), two_zones());
-    // The third zone has no capacity now, so its endpoint goes to the first of those that are furthest below.
-    wait_for_hints(&serve, &ZONES, &["zone-a", "zone-b", "zone-a"]);
+
+    wait_for_hints(&serve, &PAIRS_FOR_TWO_ZONES);
     let zones = serve.metrics();
     assert_eq!(
         zones
@@ -101,7 +108,7 @@ fn a_broken_file_changes_nothing_and_is_named_once_with_its_line() {
     serve.wait_for_log("that all is well", |line| {
         line["message"] == "the files are read again"
     });
-    wait_for_hints(&serve, &ZONES, &["zone-a", "zone-b", "zone-a"]);
+    wait_for_hints(&serve, &PAIRS_FOR_TWO_ZONES);
     let complaints = serve
         .log()
         .iter()
@@ -133,7 +140,7 @@ fn a_folder_is_read_with_all_its_files_and_those_that_come() {
         "the Service is not known yet"
     );
     replace(&folder.join("services.yml"), service("web", "Auto"));
-    wait_for_hints(&serve, &["zone-a", "zone-b"], &["zone-a", "zone-b"]);
+    wait_for_hints(&serve, &PAIRS_FOR_TWO_ZONES);
 }
 
 #[test]
@@ -160,5 +167,5 @@ fn a_config_map_volume_whose_link_is_swapped_is_read_again() {
     version("..2", &two_zones());
     symlink("..2", volume.join("..data_tmp")).unwrap();
     std::fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
-    wait_for_hints(&serve, &ZONES, &["zone-a", "zone-b", "zone-a"]);
+    wait_for_hints(&serve, &PAIRS_FOR_TWO_ZONES);
 }

@@ -33,11 +33,20 @@ pub fn spread(network: &str, counts: [usize; 3]) -> Vec<Endpoint> {
         .collect()
 }
 
+/// Nine endpoints, 4, 4 and 1 in the zones: of three equal zones each must get 3.
+#[must_use]
+pub fn uneven() -> Vec<Endpoint> {
+    spread("10.9.0", [4, 4, 1])
+}
+
 /// What tests change about an endpoint.
 pub trait With {
     /// The same, not ready.
     #[must_use]
     fn unready(self) -> Self;
+    /// The same, of a pod that is going.
+    #[must_use]
+    fn terminating(self) -> Self;
     /// The same, hinted for a zone.
     #[must_use]
     fn hinted(self, zone: &str) -> Self;
@@ -50,6 +59,11 @@ impl With for Endpoint {
     fn unready(mut self) -> Self {
         self.conditions.get_or_insert_default().ready = Some(false);
         self
+    }
+
+    fn terminating(mut self) -> Self {
+        self.conditions.get_or_insert_default().terminating = Some(true);
+        self.unready()
     }
 
     fn hinted(mut self, zone: &str) -> Self {

@@ -29,9 +29,9 @@ pub fn from_json<T: DeserializeOwned>(json: Value) -> T {
 
 /// Applies merge patches one after another.
 fn merged(mut base: Value, changes: &[Value]) -> Value {
-    changes
-        .iter()
-        .for_each(|change| json_patch::merge(&mut base, change));
+    for change in changes {
+        json_patch::merge(&mut base, change);
+    }
     base
 }
 

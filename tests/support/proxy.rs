@@ -40,7 +40,9 @@ impl Proxy {
     #[must_use]
     pub fn over(replicas: &[&Replica]) -> Self {
         let shared = Arc::new(Shared::default());
-        replicas.iter().for_each(|replica| shared.add(replica));
+        for replica in replicas {
+            shared.add(replica);
+        }
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
         let port = listener

@@ -6,13 +6,13 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::objects::{self, SERVICE_NAME, from_json};
+use super::objects::{SERVICE_NAME, from_json, mode, no_selector, pod, service, slice};
 use super::replica::LoggedDecision;
 use super::slices;
 use super::wait::{LONG_ENOUGH, PAUSE, eventually};
@@ -91,7 +91,7 @@ impl<'w> Scene<'w> {
     pub async fn service(&self, service: &Service) {
         self.create(service).await;
         let name = service.metadata.name.as_deref().unwrap_or_default();
-        let probe = objects::slice("probe", name, &[], &[]);
+        let probe = slice("probe", name, &[], &[]);
         let unknown = || {
             self.world
                 .replica
@@ -109,6 +109,22 @@ impl<'w> Scene<'w> {
         .await;
     }
 
+    /// Creates a Service that asks for heuristic Auto over the pods of its name.
+    pub async fn auto(&self, name: &str) {
+        self.service(&service(name, &[mode("Auto")])).await;
+    }
+
+    /// The same without a selector: its slices are written by hand.
+    pub async fn auto_by_hand(&self, name: &str) {
+        self.service(&service(name, &[mode("Auto"), no_selector()]))
+            .await;
+    }
+
+    /// Writes a slice of a Service by hand and gives it as stored.
+    pub async fn write(&self, name: &str, service: &str, endpoints: &[Endpoint]) -> EndpointSlice {
+        self.create(&slice(name, service, endpoints, &[])).await
+    }
+
     /// Creates pods of an app, so many on each node.
     pub async fn pods(&self, app: &str, nodes: &[(&str, usize)]) {
         self.pods_listening_on(8080, app, nodes).await;
@@ -119,7 +135,7 @@ impl<'w> Scene<'w> {
         const AT_ONCE: usize = 16;
         let on = |&(node, count): &(&str, usize)| {
             let (app, node) = (app.to_owned(), node.to_owned());
-            (0..count).map(move |_| objects::pod(&app, &node, port))
+            (0..count).map(move |_| pod(&app, &node, port))
         };
         let pods: Vec<Pod> = nodes.iter().flat_map(on).collect();
         let (api, params) = (&self.api::<Pod>(), &PostParams::default());

@@ -109,9 +109,9 @@ pub fn assert_hinted(slices: &[EndpointSlice], counts: [usize; 3]) {
     assert_eq!(hinted(slices), Ok(counts), "\n{}", describe(slices));
 }
 
-/// Fails unless the slices are hinted with the guarantee, for zones of equal CPU.
-pub fn assert_guaranteed(slices: &[EndpointSlice]) {
-    if let Err(fault) = guaranteed(slices, [1, 1, 1]) {
+/// Fails unless the slices are hinted with the guarantee, for zones of so many CPUs.
+pub fn assert_guaranteed(slices: &[EndpointSlice], cpus: [usize; 3]) {
+    if let Err(fault) = guaranteed(slices, cpus) {
         panic!("{fault}\n{}", describe(slices));
     }
 }
@@ -121,17 +121,36 @@ pub fn assert_unhinted(slices: &[EndpointSlice]) {
     assert_eq!(unhinted(slices), Ok(()), "\n{}", describe(slices));
 }
 
+/// For [`Scene::touch_until`](super::scene::Scene::touch_until): hinted as Auto must, so many for each zone.
+pub fn exactly(counts: [usize; 3]) -> impl Fn(&[EndpointSlice]) -> Result<(), String> {
+    move |slices| match hinted(slices)? {
+        found if found == counts => Ok(()),
+        found => Err(format!("hinted {found:?} instead of {counts:?}")),
+    }
+}
+
+/// The name of a slice.
+#[must_use]
+pub fn name_of(slice: &EndpointSlice) -> &str {
+    slice.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The resourceVersion of a slice.
+#[must_use]
+pub fn version_of(slice: &EndpointSlice) -> &str {
+    slice
+        .metadata
+        .resource_version
+        .as_deref()
+        .unwrap_or_default()
+}
+
 /// Slices for people.
 #[must_use]
 pub fn describe(slices: &[EndpointSlice]) -> String {
     let mut text = String::new();
     for slice in slices {
-        let metadata = &slice.metadata;
-        let (name, version) = (
-            metadata.name.as_deref(),
-            metadata.resource_version.as_deref(),
-        );
-        let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
+        let (name, version) = (name_of(slice), version_of(slice));
         let ports: Vec<_> = slice
             .ports
             .iter()
@@ -143,7 +162,7 @@ pub fn describe(slices: &[EndpointSlice]) -> String {
             "  {name} {} version {version} ports {ports:?}",
             slice.address_type
         );
-        let annotations = metadata.annotations.clone().unwrap_or_default();
+        let annotations = slice.metadata.annotations.clone().unwrap_or_default();
         let _ = writeln!(text, "    annotations {annotations:?}");
         for endpoint in &slice.endpoints {
             let ready = if is_ready(endpoint) {

@@ -373,10 +373,10 @@ impl ApiServer {
     /// What is done to the next requests, one after the other.
     pub fn next(&self, resource: Resource, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
         let mut state = self.state();
-        let shelf = state.shelf(resource);
+        let place = state.shelf(resource);
         let queue = match verb {
-            Verb::List => &mut shelf.lists,
-            Verb::Watch => &mut shelf.starts,
+            Verb::List => &mut place.lists,
+            Verb::Watch => &mut place.starts,
         };
         queue.extend(faults);
     }
@@ -400,9 +400,9 @@ impl ApiServer {
     /// How many watches of a resource are open.
     pub fn open_watches(&self, resource: Resource) -> usize {
         let mut state = self.state();
-        let shelf = state.shelf(resource);
-        shelf.watches.retain(|watch| !watch.is_closed());
-        shelf.watches.len()
+        let watches = &mut state.shelf(resource).watches;
+        watches.retain(|watch| !watch.is_closed());
+        watches.len()
     }
 }
 

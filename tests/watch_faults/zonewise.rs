@@ -88,9 +88,10 @@ impl Zonewise {
         zonewise.is_ready().await;
         for resource in Resource::ALL {
             eventually("the watch is open", async || {
-                (api.open_watches(resource) == 1)
+                let open = api.open_watches(resource);
+                (open == 1)
                     .then_some(())
-                    .ok_or_else(|| resource.word().to_owned())
+                    .ok_or_else(|| format!("{open} of {}", resource.word()))
             })
             .await;
         }
@@ -129,55 +130,76 @@ impl Zonewise {
         }
     }
 
-    /// All metrics: name with labels, and value.
-    pub async fn metrics(&self) -> Result<BTreeMap<String, f64>, String> {
+    /// All metrics: name with labels, and value, whole numbers without a fraction.
+    pub async fn metrics(&self) -> Result<BTreeMap<String, String>, String> {
         let (status, text) = self.get("/metrics").await?;
         if status != 200 {
             return Err(format!("/metrics says {status}: {text}"));
         }
         let samples = text.lines().filter(|line| !line.starts_with('#'));
-        Ok(samples
-            .filter_map(|line| {
-                let (name, value) = line.rsplit_once(' ')?;
-                Some((name.to_owned(), value.parse().ok()?))
-            })
-            .collect())
+        let sample = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            let whole = value.strip_suffix(".0").unwrap_or(value);
+            Some((name.to_owned(), whole.to_owned()))
+        };
+        Ok(samples.filter_map(sample).collect())
     }
 
-    /// A metric by its name with labels; -1 where there is none.
-    pub async fn metric(&self, name: &str) -> f64 {
-        let metrics = self.metrics().await.expect("metrics");
-        metrics.get(name).copied().unwrap_or(-1.0)
+    /// A metric by its name with labels; empty where there is none.
+    pub async fn metric(&self, name: &str) -> String {
+        let mut metrics = self.metrics().await.expect("metrics");
+        metrics.remove(name).unwrap_or_default()
     }
 
-    /// A metric of a resource.
-    pub async fn metric_of(&self, name: &str, resource: Resource) -> f64 {
-        self.metric(&format!("{name}{{resource=\"{}\"}}", resource.word()))
-            .await
+    /// A metric of a resource, a whole number.
+    async fn count(&self, name: &str, resource: Resource) -> u64 {
+        let name = format!("{name}{{resource=\"{}\"}}", resource.word());
+        let text = self.metric(&name).await;
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is {text:?}"))
     }
 
     /// How many lists and watches of a resource failed.
-    pub async fn errors(&self, resource: Resource) -> f64 {
-        self.metric_of("zonewise_watch_errors_total", resource)
-            .await
+    pub async fn errors(&self, resource: Resource) -> u64 {
+        self.count("zonewise_watch_errors_total", resource).await
     }
 
     /// How many objects of a resource had fields of unexpected types.
-    pub async fn unreadable(&self, resource: Resource) -> f64 {
-        self.metric_of("zonewise_unreadable_objects_total", resource)
+    pub async fn unreadable(&self, resource: Resource) -> u64 {
+        self.count("zonewise_unreadable_objects_total", resource)
             .await
+    }
+
+    /// Whether the first list of a resource has been taken in.
+    pub async fn synced(&self, resource: Resource) -> bool {
+        self.count("zonewise_cache_synced", resource).await == 1
+    }
+
+    /// When something was last heard of a resource, in seconds since 1970; 0 for never.
+    pub async fn last_event(&self, resource: Resource) -> u64 {
+        self.count("zonewise_watch_last_event_timestamp_seconds", resource)
+            .await
+    }
+
+    /// Waits until something of a resource was heard later than `before`.
+    pub async fn comes_to_hear(&self, resource: Resource, before: u64) {
+        eventually("something is heard", async || {
+            let last = self.last_event(resource).await;
+            (last > before)
+                .then_some(())
+                .ok_or_else(|| format!("last at {last}"))
+        })
+        .await;
     }
 
     /// The share of each zone in hundredths, such as `a 50, b 50`.
     pub async fn shares(&self) -> String {
         let metrics = self.metrics().await.expect("metrics");
-        let share = |(name, value): (&String, &f64)| {
+        let share = |(name, value): (&String, &String)| {
             let zone = name.strip_prefix("zonewise_zone_capacity_ratio{zone=\"")?;
-            Some(format!(
-                "{} {:.0}",
-                zone.trim_end_matches("\"}"),
-                value * 100.0
-            ))
+            let value: f64 = value.parse().expect("a ratio");
+            let hundredths = value * 100.0;
+            Some(format!("{} {hundredths:.0}", zone.trim_end_matches("\"}")))
         };
         let shares: Vec<String> = metrics.iter().filter_map(share).collect();
         shares.join(", ")
@@ -195,18 +217,24 @@ impl Zonewise {
     }
 
     /// Waits until a metric, by its name with labels, has this value.
-    pub async fn comes_to_metric(&self, name: &str, wanted: f64) {
+    pub async fn comes_to_metric(&self, name: &str, wanted: &str) {
         eventually(name, async || {
             let is = self.metric(name).await;
-            ((is - wanted).abs() < f64::EPSILON)
+            (is == wanted)
                 .then_some(())
                 .ok_or_else(|| format!("{is} is not {wanted}"))
         })
         .await;
     }
 
+    /// Waits until so many nodes are in a state.
+    pub async fn comes_to_nodes(&self, state: &str, count: u32) {
+        let name = format!("zonewise_nodes{{state=\"{state}\"}}");
+        self.comes_to_metric(&name, &count.to_string()).await;
+    }
+
     /// Waits until at least so many lists and watches of a resource failed.
-    pub async fn comes_to_errors(&self, resource: Resource, least: f64) {
+    pub async fn comes_to_errors(&self, resource: Resource, least: u64) {
         eventually("errors are counted", async || {
             let is = self.errors(resource).await;
             (is >= least)
@@ -234,6 +262,16 @@ impl Zonewise {
         let mut lines = self.log();
         lines.retain(|line| fields.iter().all(|(field, text)| line[*field] == **text));
         lines
+    }
+
+    /// The errors of a resource that its log tells of.
+    pub fn told_errors(&self, resource: Resource) -> Vec<String> {
+        let message = "watch failed; trying again, with what is known so far";
+        let fields = [("message", message), ("resource", resource.word())];
+        let mut lines = self.log_with(&fields);
+        lines.retain(|line| line["level"] == "WARN");
+        let error = |line: &Value| line["error"].as_str().unwrap_or_default().to_owned();
+        lines.iter().map(error).collect()
     }
 
     // === What it answers ===
@@ -270,7 +308,7 @@ impl Zonewise {
         .await;
     }
 
-    async fn admissions(&self) -> BTreeMap<String, f64> {
+    async fn admissions(&self) -> BTreeMap<String, String> {
         let mut metrics = self.metrics().await.expect("metrics");
         metrics.retain(|name, _| name.starts_with("zonewise_admission_requests_total{"));
         metrics

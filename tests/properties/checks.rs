@@ -1,0 +1,91 @@
+//! What the hints of any Service must be like.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Family, Hints, World};
+use crate::model::{self, KUBERNETES};
+
+/// The CPU of each zone by name.
+pub type Cpus = BTreeMap<String, u64>;
+
+/// The families that kube-proxy uses hints for.
+pub const HINTED_FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
+
+/// A slice is hinted for counted zones on all of its ready endpoints and on no others, or not at all.
+pub fn check_completeness(world: &World, hints: &Hints, cpus: &Cpus) -> TestCaseResult {
+    let slices = world.slices.iter().zip(hints);
+    for (slice, hints) in slices.filter(|(slice, _)| slice.family != Family::Fqdn) {
+        prop_assert_eq!(hints.len(), slice.endpoints.len());
+        let mut missing = false;
+        for (endpoint, hint) in slice.endpoints.iter().zip(hints) {
+            let zone_counts = hint.as_ref().is_none_or(|zone| cpus.contains_key(zone));
+            prop_assert!(
+                zone_counts,
+                "{}: {} for {:?}",
+                slice.name,
+                endpoint.address,
+                hint
+            );
+            let may_be_hinted = endpoint.is_ready() || hint.is_none();
+            prop_assert!(
+                may_be_hinted,
+                "{}: {} is not ready",
+                slice.name,
+                endpoint.address
+            );
+            missing |= endpoint.is_ready() && hint.is_none();
+        }
+        let any = hints.iter().any(Option::is_some);
+        prop_assert!(!any || !missing, "{} is hinted in part", slice.name);
+        prop_assert!(
+            !any || slice.ports.are_usable(),
+            "{} has no usable port",
+            slice.name
+        );
+    }
+    Ok(())
+}
+
+/// Every endpoint that kube-proxy uses is hinted, and every zone has its minimum of the endpoints behind all ports and
+/// of those behind each.
+pub fn check_guarantee(
+    world: &World,
+    hints: &Hints,
+    cpus: &Cpus,
+    family: Family,
+) -> TestCaseResult {
+    let numbers: BTreeMap<&String, usize> = cpus.keys().zip(0..).collect();
+    let cpus: Vec<u64> = cpus.values().copied().collect();
+    let any_port = (
+        ("any".to_owned(), "port".to_owned()),
+        model::behind_any_port(world, family),
+    );
+    for (port, endpoints) in model::behind_each_port(world, family)
+        .into_iter()
+        .chain([any_port])
+    {
+        let mut counts = vec![0; cpus.len()];
+        for (slice, endpoint) in endpoints {
+            let hint = hints[slice][endpoint].as_ref();
+            prop_assert!(
+                hint.is_some(),
+                "{:?}: no hint on {:?}",
+                port,
+                world.slices[slice].endpoints[endpoint]
+            );
+            counts[numbers[hint.expect("it is there")]] += 1;
+        }
+        let below = model::zones_below_minimum(&cpus, &counts, KUBERNETES);
+        prop_assert!(
+            below.is_empty(),
+            "{:?}: {:?} leaves {:?} short",
+            port,
+            counts,
+            below
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Decisions one after the other, each stored before the next.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::checks::{HINTED_FAMILIES, check_completeness, check_guarantee};
+use crate::cluster::{CLEAR_TWINS, Dice, World, worlds};
+use crate::{for_all, model};
+
+impl World {
+    /// Decides on each slice, in any order, and stores what it decided before the next.
+    fn decide_in_turn(&mut self, dice: &mut Dice) {
+        let mut writer = self.load();
+        let mut order: Vec<usize> = (0..self.slices.len()).collect();
+        dice.shuffle(&mut order);
+        for place in order {
+            let slice = &mut self.slices[place];
+            let hints = slice.hints_after(&slice.decide(&writer.cluster()));
+            slice
+                .endpoints
+                .iter_mut()
+                .zip(hints)
+                .for_each(|(endpoint, hint)| endpoint.hint = hint);
+            writer.apply_slice(&slice.to_wire());
+        }
+    }
+
+    /// Stores hints that no plan has to do with: one half for the own zone, most others for any zone.
+    fn hint_anyhow(&mut self, dice: &mut Dice) {
+        let zones: Vec<String> = model::capacity(self)
+            .unwrap_or_default()
+            .into_keys()
+            .collect();
+        for endpoint in self
+            .slices
+            .iter_mut()
+            .flat_map(|slice| &mut slice.endpoints)
+        {
+            endpoint.hint = match dice.below(40) {
+                0 => None,
+                1 => Some("zone-gone".to_owned()),
+                2..22 => endpoint.place.zone.clone(),
+                _ if zones.is_empty() => None,
+                _ => Some(zones[dice.below(zones.len())].clone()),
+            };
+        }
+    }
+
+    /// Every slice is complete, and each family that is hinted meets the guarantee.
+    fn check_stored_hints(&self) -> TestCaseResult {
+        let hints = self.stored_hints();
+        let cpus = model::capacity(self).unwrap_or_default();
+        check_completeness(self, &hints, &cpus)?;
+        for family in HINTED_FAMILIES {
+            let mut of_family = self.slices.iter().filter(|slice| slice.family == family);
+            if of_family.any(|slice| {
+                slice
+                    .endpoints
+                    .iter()
+                    .any(|endpoint| endpoint.hint.is_some())
+            }) {
+                check_guarantee(self, &hints, &cpus, family)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn slices_without_hints_meet_the_guarantee_after_two_rounds_and_then_stay() {
+    for_all(
+        1500,
+        (worlds(CLEAR_TWINS), any::<u64>()),
+        |(mut world, seed)| {
+            let mut dice = Dice(seed);
+            world.decide_in_turn(&mut dice);
+            world.decide_in_turn(&mut dice);
+            world.check_stored_hints()?;
+            let settled = world.stored_hints();
+            world.decide_in_turn(&mut dice);
+            prop_assert_eq!(world.stored_hints(), settled);
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn slices_with_any_hints_meet_the_guarantee_after_two_rounds_keep_it_and_come_to_rest() {
+    for_all(1500, (worlds(&[]), any::<u64>()), |(mut world, seed)| {
+        let mut dice = Dice(seed);
+        world.hint_anyhow(&mut dice);
+        world.decide_in_turn(&mut dice);
+        for _ in 0..world.slices.len() + 2 {
+            let before = world.stored_hints();
+            world.decide_in_turn(&mut dice);
+            world.check_stored_hints()?;
+            if world.stored_hints() == before {
+                return Ok(());
+            }
+        }
+        Err(TestCaseError::fail("the hints do not come to rest"))
+    });
+}
