@@ -266,8 +266,12 @@ fn plan_slice(
     threshold: Threshold,
 ) -> Result<Vec<Option<u16>>, Refusal> {
     let siblings = state.slices.iter().map(|sibling| &**sibling);
-    let siblings =
-        siblings.filter(|s| s.name != slice.name && s.address_type == slice.address_type);
+    // One whose address type can't be read may be of this one.
+    let may_be_ours = |s: &SliceRecord| {
+        s.address_type == slice.address_type
+            || (s.address_type == AddressType::Other && s.odd_field.is_some())
+    };
+    let siblings = siblings.filter(|s| s.name != slice.name && may_be_ours(s));
     let slices: Vec<&SliceRecord> = std::iter::once(slice).chain(siblings).collect();
     let understood = |slice: &&&SliceRecord| slice.odd_field.is_some();
     if let Some(odd) = slices.iter().find(understood) {
@@ -281,7 +285,7 @@ fn plan_slice(
     if let Some(reason) = snapshot.capacity.capacity.obstacle() {
         return Err(Refusal::strip(reason));
     }
-    let set = EndpointSet::gather(&slices, |_| true);
+    let set = EndpointSet::gather(&slices, |_| true, |member| snapshot.stand(member));
     let problem = Problem {
         snapshot,
         slices: &slices,
@@ -401,7 +405,11 @@ impl Problem<'_> {
         endpoint_set::uneven_ports(self.slices)
             .into_iter()
             .find_map(|port| {
-                let behind = EndpointSet::gather(self.slices, |slice| slice.ports.contains(port));
+                let behind = EndpointSet::gather(
+                    self.slices,
+                    |slice| slice.ports.contains(port),
+                    |member| self.snapshot.stand(member),
+                );
                 let hints: Vec<u16> = behind
                     .members()
                     .iter()

@@ -430,7 +430,7 @@ struct Outcome {
 impl Outcome {
     fn of(snapshot: &Snapshot<'_>, records: &[Arc<SliceRecord>], threshold: Threshold) -> Self {
         let slices: Vec<&SliceRecord> = records.iter().map(|record| &**record).collect();
-        let set = EndpointSet::gather(&slices, |_| true);
+        let set = EndpointSet::gather(&slices, |_| true, |member| snapshot.stand(member));
         let capacity = snapshot.capacity().clone();
         let number = |zone| capacity.zone_number(zone).map(usize::from);
         let endpoint = |member: &crate::decide::endpoint_set::Member<'_>| kube_proxy::Endpoint {

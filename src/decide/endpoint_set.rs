@@ -14,7 +14,7 @@ pub struct Member<'a> {
 }
 
 /// Where an endpoint stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stand {
     /// In a zone with counted capacity, by its number.
     Zone(u16),
@@ -52,9 +52,14 @@ pub struct EndpointSet<'a> {
 impl<'a> EndpointSet<'a> {
     /// Merges the slices that `counts` and that have a usable port. The first slice is the request's.
     ///
-    /// An address that stands twice counts once: the request's copy first, then one that is not terminating, then one
-    /// that is ready. A ready copy in the request's slice counts in any case, since it needs a hint.
-    pub fn gather(slices: &[&'a SliceRecord], counts: impl Fn(&SliceRecord) -> bool) -> Self {
+    /// An address that stands twice counts once: a copy that is not terminating first, as in kube-proxy, then the
+    /// request's, then one that is ready, then the first by zone. A ready copy in the request's slice counts in any
+    /// case, since it needs a hint.
+    pub fn gather(
+        slices: &[&'a SliceRecord],
+        counts: impl Fn(&SliceRecord) -> bool,
+        stand: impl Fn(&Member<'a>) -> Stand,
+    ) -> Self {
         let mut copies: Vec<Member<'a>> = Vec::new();
         for (place, slice) in slices.iter().enumerate() {
             if !slice.ports.is_empty() && counts(slice) {
@@ -64,14 +69,15 @@ impl<'a> EndpointSet<'a> {
                 }));
             }
         }
-        copies.sort_by_key(|copy| {
+        let rank = |copy: &Member<'_>| {
             (
                 copy.record.address,
-                !copy.in_request,
                 copy.record.terminating,
+                !copy.in_request,
                 !copy.record.ready,
             )
-        });
+        };
+        copies.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| stand(a).cmp(&stand(b))));
         let same_address = |a: &Member<'_>, b: &Member<'_>| a.record.address == b.record.address;
         let members = copies.chunk_by(same_address).filter_map(|copies| {
             let first = copies[0];

@@ -1,10 +1,12 @@
 //! `serve --from-files`: the cluster is what the files say, read again when they change.
 
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::binary::{Serve, Setup, replace};
+use super::client::Connection;
 use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
 use super::wait::eventually;
 
@@ -168,4 +170,27 @@ fn a_config_map_volume_whose_link_is_swapped_is_read_again() {
     symlink("..2", volume.join("..data_tmp")).unwrap();
     std::fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
     wait_for_hints(&serve, &PAIRS_FOR_TWO_ZONES);
+}
+
+#[test]
+#[ignore = "known fault: files are read where requests are served"]
+fn a_file_that_takes_long_to_read_holds_up_no_request() {
+    let serve = Serve::sample();
+    let pipe = serve.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo works");
+    std::fs::rename(&pipe, serve.path("cluster.yaml")).unwrap();
+    // This waits until the other side reads, which then waits for this one.
+    let _held = std::fs::OpenOptions::new()
+        .write(true)
+        .open(serve.path("cluster.yaml"))
+        .unwrap();
+    for _ in 0..10 {
+        let mut connection = Connection::plain(serve.metrics).unwrap();
+        connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(
+            connection.has_news(Duration::from_secs(5)),
+            "it does not answer"
+        );
+    }
 }

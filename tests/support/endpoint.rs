@@ -50,6 +50,9 @@ pub trait With {
     /// The same, hinted for a zone.
     #[must_use]
     fn hinted(self, zone: &str) -> Self;
+    /// The same, hinted for a zone or not at all.
+    #[must_use]
+    fn hinted_only(self, zone: Option<&str>) -> Self;
     /// The same, with a node hint beside its zone hint.
     #[must_use]
     fn hinted_for_node(self, node: &str) -> Self;
@@ -75,6 +78,14 @@ impl With for Endpoint {
             for_nodes: None,
         });
         self
+    }
+
+    fn hinted_only(mut self, zone: Option<&str>) -> Self {
+        self.hints = None;
+        match zone {
+            Some(zone) => self.hinted(zone),
+            None => self,
+        }
     }
 
     fn hinted_for_node(mut self, node: &str) -> Self {

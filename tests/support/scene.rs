@@ -12,6 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::endpoint::With as _;
 use super::objects::{SERVICE_NAME, from_json, mode, no_selector, pod, service, slice};
 use super::replica::LoggedDecision;
 use super::slices;
@@ -247,13 +248,22 @@ impl<'w> Scene<'w> {
         .await
     }
 
+    /// Writes each slice of a Service anew, every endpoint hinted for one zone or for none, and gives them as stored. The
+    /// built-in controller, which hints too, has no part in such a write: what comes of it is zonewise's doing.
+    pub async fn rewrite(&self, service: &str, zone: Option<&str>) -> Vec<EndpointSlice> {
+        let mut written = Vec::new();
+        for slice in self.slices(service).await {
+            let endpoints = slice.endpoints.iter().cloned();
+            let endpoints: Vec<Endpoint> = endpoints.map(|e| e.hinted_only(zone)).collect();
+            let patch = json!({"endpoints": endpoints});
+            written.push(self.patch(slices::name_of(&slice), &patch).await);
+        }
+        written
+    }
+
     /// Sends a slice an empty merge patch, which changes nothing and has it decided on once more.
     pub async fn touch(&self, slice: &EndpointSlice) -> EndpointSlice {
-        self.patch(
-            slice.metadata.name.as_deref().unwrap_or_default(),
-            &json!({}),
-        )
-        .await
+        self.patch(slices::name_of(slice), &json!({})).await
     }
 
     /// Touches every slice of a Service, again until they are as they must be: one request can't tell when zonewise's

@@ -86,8 +86,9 @@ pub fn hinted(slices: &[EndpointSlice]) -> Result<[usize; 3], String> {
 }
 
 /// The guarantee: `hinted`, and every zone with its minimum, which is `ceil(share * N / 1.2)`.
-pub fn guaranteed(slices: &[EndpointSlice], cpus: [usize; 3]) -> Result<[usize; 3], String> {
+pub fn guaranteed(slices: &[EndpointSlice], cpus: [u32; 3]) -> Result<[usize; 3], String> {
     let counts = hinted(slices)?;
+    let cpus = cpus.map(|cpus| cpus as usize);
     let (endpoints, total): (usize, usize) = (counts.iter().sum(), cpus.iter().sum());
     let minimum = cpus.map(|cpus| (10 * cpus * endpoints).div_ceil(12 * total));
     if (0..3).all(|zone| counts[zone] >= minimum[zone]) {
@@ -110,7 +111,7 @@ pub fn assert_hinted(slices: &[EndpointSlice], counts: [usize; 3]) {
 }
 
 /// Fails unless the slices are hinted with the guarantee, for zones of so many CPUs.
-pub fn assert_guaranteed(slices: &[EndpointSlice], cpus: [usize; 3]) {
+pub fn assert_guaranteed(slices: &[EndpointSlice], cpus: [u32; 3]) {
     if let Err(fault) = guaranteed(slices, cpus) {
         panic!("{fault}\n{}", describe(slices));
     }

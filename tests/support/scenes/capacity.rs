@@ -8,7 +8,7 @@ use super::{EQUAL, UNEVEN_PODS};
 use crate::support::objects::{UNMANAGED, deployment, node};
 use crate::support::scene::Scene;
 use crate::support::slices::{
-    assert_guaranteed, assert_hinted, assert_unhinted, endpoints, exactly, ready_count,
+    assert_guaranteed, assert_hinted, assert_unhinted, endpoints, ready_count,
 };
 
 /// A network for the pods of a node that is there for one scene.
@@ -25,6 +25,7 @@ pub async fn equal_zones(scene: &Scene<'_>) {
     assert_hinted(&scene.slices_with_ready("web", 9).await, [3, 3, 3]);
     assert!(scene.answers("Hints", "") > before);
     scene.logged("web", "Hints", "").await;
+    assert_hinted(&scene.rewrite("web", None).await, [3, 3, 3]);
 }
 
 pub async fn uneven_zones(scene: &Scene<'_>) {
@@ -34,8 +35,7 @@ pub async fn uneven_zones(scene: &Scene<'_>) {
     scene.auto("web").await;
     scene.create(&deployment("web", 10)).await;
     assert_guaranteed(&scene.slices_with_ready("web", 10).await, [12, 4, 4]);
-    let as_the_cpus = exactly([6, 2, 2]);
-    scene.touch_until("web", "as the CPUs", as_the_cpus).await;
+    assert_hinted(&scene.rewrite("web", None).await, [6, 2, 2]);
 }
 
 pub async fn fewer_endpoints_than_zones(scene: &Scene<'_>) {
@@ -49,6 +49,7 @@ pub async fn fewer_endpoints_than_zones(scene: &Scene<'_>) {
     let reason = "InsufficientNumberOfEndpoints";
     let told = scene.logged("web", "Strip", reason).await.message;
     assert!(told.contains("2 ready endpoints for 3 zones"), "{told}");
+    assert_unhinted(&scene.rewrite("web", Some("zone-a")).await);
 }
 
 pub async fn node_without_zone(scene: &Scene<'_>) {
@@ -61,14 +62,13 @@ pub async fn node_without_zone(scene: &Scene<'_>) {
     let stray = node("stray", "", 4, &NETWORK[..1], &[no_zone()]);
     scene.world.add_node(&stray).await;
     scene.world.knows_nodes(7).await;
-    let slice = scene.slices("web").await.remove(0);
-    assert_unhinted(&[scene.touch(&slice).await]);
+    assert_unhinted(&scene.rewrite("web", Some("zone-a")).await);
     let told = scene.logged("web", "Strip", "InsufficientNodeInfo").await;
     let named = "ode stray has no label topology.kubernetes.io/zone";
     assert!(told.message.contains(named), "{}", told.message);
 
     scene.world.remove_added_nodes().await;
-    assert_hinted(&[scene.touch(&slice).await], [2, 2, 2]);
+    assert_hinted(&scene.rewrite("web", None).await, [2, 2, 2]);
 }
 
 pub async fn nodes_left_out(scene: &Scene<'_>) {
@@ -99,4 +99,5 @@ pub async fn nodes_left_out(scene: &Scene<'_>) {
     scene.auto("web").await;
     scene.pods("web", &UNEVEN_PODS).await;
     assert_hinted(&scene.slices_with_ready("web", 9).await, [3, 3, 3]);
+    assert_hinted(&scene.rewrite("web", None).await, [3, 3, 3]);
 }

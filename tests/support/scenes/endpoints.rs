@@ -5,7 +5,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointSlic
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::EQUAL_CPUS;
+use super::EQUAL;
 use crate::support::endpoint::{self, With as _, spread, uneven};
 use crate::support::objects::{from_json, mode, no_selector, service, slice};
 use crate::support::scene::Scene;
@@ -22,7 +22,8 @@ pub async fn three_slices(scene: &Scene<'_>) {
         .await;
     let slices = scene.slices_with_ready("web", 250).await;
     assert_eq!(slices.len(), 3, "{}", describe(&slices));
-    assert_guaranteed(&slices, EQUAL_CPUS);
+    assert_guaranteed(&slices, EQUAL);
+    assert_guaranteed(&scene.rewrite("web", None).await, EQUAL);
     let even = |slices: &[EndpointSlice]| {
         let mut counts = hinted(slices)?;
         counts.sort_unstable();
@@ -48,7 +49,10 @@ pub async fn dual_stack(scene: &Scene<'_>) {
 
     scene.pods("web", &[("dual-c", 1)]).await;
     assert_hinted(&ready_of_type(scene, "IPv6", 6).await, [2, 2, 2]);
-    assert_guaranteed(&ready_of_type(scene, "IPv4", 10).await, EQUAL_CPUS);
+    assert_guaranteed(&ready_of_type(scene, "IPv4", 10).await, EQUAL);
+    for slice in scene.rewrite("web", None).await {
+        assert_guaranteed(&[slice], EQUAL);
+    }
 }
 
 async fn ready_of_type(scene: &Scene<'_>, address_type: &str, count: usize) -> Vec<EndpointSlice> {
@@ -87,7 +91,7 @@ pub async fn unready_endpoints(scene: &Scene<'_>) {
     scene
         .pods("web", &[("node-a", 4), ("node-b", 4), ("node-c", 2)])
         .await;
-    assert_guaranteed(&scene.slices_with_ready("web", 10).await, EQUAL_CPUS);
+    assert_guaranteed(&scene.slices_with_ready("web", 10).await, EQUAL);
     one_pod_fails(scene, "node-b").await;
     let slices = scene.slices_with_ready("web", 9).await;
     let unready = endpoints(&slices).filter(|endpoint| !is_ready(endpoint));
@@ -205,7 +209,7 @@ pub async fn odd_zone(scene: &Scene<'_>) {
     sent.push(endpoint::ready("10.9.1.1", ODD));
     let stored = scene.write("by-hand", "web", &sent).await;
     assert_eq!(stored.endpoints[9].zone.as_deref(), Some(ODD));
-    assert_guaranteed(&[stored], EQUAL_CPUS);
+    assert_guaranteed(&[stored], EQUAL);
 }
 
 /// An Endpoints object, which has no place for zones.
