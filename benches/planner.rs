@@ -2,7 +2,7 @@
 //!
 //! - `auto`: heuristic Auto alone, from the zones of endpoints to the zones of hints.
 //! - `decide`: what one request asks: a snapshot of the store, and the hints of one slice among its siblings.
-//! - `decide_all`: that for every slice of the Service in turn, which gives what one call of `AddHints` gives.
+//! - `decide_whole`: the same with all endpoints in one slice, which gives what one call of `AddHints` gives.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -73,45 +73,34 @@ fn time_auto(criterion: &mut Criterion) {
 }
 
 fn time_decisions(criterion: &mut Criterion) {
-    let scenes = SIZES.map(Scene::new);
-    let mut group = criterion.benchmark_group("decide");
-    for scene in &scenes {
-        group.throughput(throughput(scene.slices[0].endpoints.len()));
-        group.bench_function(BenchmarkId::from_parameter(scene.endpoints), |bencher| {
-            bencher.iter(|| scene.decide(black_box(&scene.slices[0])));
-        });
-    }
-    group.finish();
-
-    let mut group = criterion.benchmark_group("decide_all");
-    for scene in &scenes {
-        group.throughput(throughput(scene.endpoints));
-        group.bench_function(BenchmarkId::from_parameter(scene.endpoints), |bencher| {
-            bencher.iter(|| {
-                for slice in black_box(&scene.slices) {
-                    black_box(scene.decide(slice));
-                }
+    for (name, slices_hold) in [("decide", SLICES_HOLD), ("decide_whole", usize::MAX)] {
+        let mut group = criterion.benchmark_group(name);
+        for endpoints in SIZES {
+            let scene = Scene::new(endpoints, slices_hold);
+            let slice = &scene.slices[0];
+            group.throughput(throughput(slice.endpoints.len()));
+            group.bench_function(BenchmarkId::from_parameter(endpoints), |bencher| {
+                bencher.iter(|| scene.decide(black_box(slice)));
             });
-        });
+        }
+        group.finish();
     }
 }
 
-/// A Service with so many endpoints in a cluster.
+/// A Service in a cluster.
 ///
 /// Stored slices have the hints that they were given, as they mostly do when one of them is written. Those that are
 /// decided on have none, as in the peer.
 struct Scene {
-    endpoints: usize,
     slices: Vec<SliceRecord>,
     cluster: Arc<Cluster>,
     settings: Settings,
 }
 
 impl Scene {
-    fn new(endpoints: usize) -> Self {
-        let bare = slices(endpoints, |_| None);
+    fn new(endpoints: usize, slices_hold: usize) -> Self {
+        let bare = slices(endpoints, slices_hold, |_| None);
         let mut scene = Self {
-            endpoints,
             slices: bare
                 .iter()
                 .map(|json| SliceRecord::read(&typed_slice(json).expect("it is an object")))
@@ -120,7 +109,7 @@ impl Scene {
             settings: Settings::default(),
         };
         let hints = scene.decide_all();
-        scene.cluster = cluster_with(slices(endpoints, |i| Some(ZONES[hints[i]])));
+        scene.cluster = cluster_with(slices(endpoints, slices_hold, |i| Some(ZONES[hints[i]])));
         assert_eq!(scene.decide_all(), hints, "what was planned stays planned");
         scene
     }
@@ -141,7 +130,7 @@ impl Scene {
             .map(|hint| usize::from(hint.expect("every endpoint is ready")))
             .collect();
         let hinted = |zone| hints.iter().filter(|&&hint| hint == zone).count();
-        let quarter = self.endpoints / 4;
+        let quarter = hints.len() / 4;
         assert_eq!([0, 1, 2].map(hinted), [2 * quarter, quarter, quarter]);
         hints
     }
@@ -162,7 +151,11 @@ fn cluster_with(slices: Vec<Value>) -> Arc<Cluster> {
         .cluster()
 }
 
-fn slices(endpoints: usize, hint: impl Fn(usize) -> Option<&'static str>) -> Vec<Value> {
+fn slices(
+    endpoints: usize,
+    slices_hold: usize,
+    hint: impl Fn(usize) -> Option<&'static str>,
+) -> Vec<Value> {
     let all: Vec<Value> = (0..endpoints).map(|i| endpoint(i, hint(i))).collect();
     let slice = |(number, endpoints): (usize, &[Value])| {
         json!({
@@ -176,7 +169,7 @@ fn slices(endpoints: usize, hint: impl Fn(usize) -> Option<&'static str>) -> Vec
             "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
         })
     };
-    all.chunks(SLICES_HOLD).enumerate().map(slice).collect()
+    all.chunks(slices_hold).enumerate().map(slice).collect()
 }
 
 fn endpoint(number: usize, hint: Option<&str>) -> Value {

@@ -171,7 +171,7 @@ column() {
 }
 
 median() {
-  sort -g | awk '{value[NR] = $1} END {print NR % 2 ? value[(NR + 1) / 2] : (value[NR / 2] + value[NR / 2 + 1]) / 2}'
+  sort -g | awk '{value[NR] = $1} END {print (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2}'
 }
 
 # The median of a column of a server's measurements.
@@ -205,22 +205,22 @@ server_row() {
   column "$1" 1 | sort -g >"$bench/sorted"
   printf '| %s | %.0f | %.0f to %.0f | %.2f | %.2f | %s | %.0f |\n' "$(name_of "$1")" "$(median <"$bench/sorted")" \
     "$(head -n 1 "$bench/sorted")" "$(tail -n 1 "$bench/sorted")" "$(middle "$1" 2)" "$(middle "$1" 3)" \
-    "$(middle "$1" 6 | awk '{print $1 > 0 ? sprintf("%.0f", $1) : "unknown"}')" "$(cat "$bench/$1.rss")"
+    "$(middle "$1" 6 | awk '{printf "%s", ($1 ? int($1 + 0.5) : "unknown")}')" "$(cat "$bench/$1.rss")"
 }
 
 planner_row() {
-  printf '%s %s %s %s %s\n' "$1" "$(addhints "$1")" "$(criterion decide_all "$1")" "$(criterion auto "$1")" \
-    "$(criterion decide "$1")" |
-    awk '{printf "| %d | %.1f | %.1f | %.1f | %.2f | %.1f |\n", $1, $2 / 1e3, $3 / 1e3, $2 / $3, $4 / 1e3, $5 / 1e3}'
+  printf '%s %s %s %s %s\n' "$1" "$(addhints "$1")" "$(criterion decide_whole "$1")" "$(criterion decide "$1")" \
+    "$(criterion auto "$1")" |
+    awk '{printf "| %d | %.1f | %.2f | %.1f | %.2f | %.2f |\n", $1, $2 / 1e3, $3 / 1e3, $2 / $3, $4 / 1e3, $5 / 1e3}'
 }
 
 # A target, what was reached, and the least that counts as reached.
 verdict() {
-  printf '| %s | %s | %s | %s |\n' "$1" "$3" "$2" "$(awk -v a="$2" -v b="$3" 'BEGIN {print a >= b ? "yes" : "no"}')"
+  printf '| %s | %s | %s | %s |\n' "$1" "$3" "$2" "$(awk -v a="$2" -v b="$3" 'BEGIN {print (a >= b ? "yes" : "no")}')"
 }
 
 worst_planner_ratio() {
-  for size in 12 100 1000; do ratio "$(addhints $size)" "$(criterion decide_all $size)" 1; echo; done | sort -g | head -n 1
+  for size in 12 100 1000; do ratio "$(addhints $size)" "$(criterion decide_whole $size)" 1; echo; done | sort -g | head -n 1
 }
 
 tell() {
@@ -236,9 +236,10 @@ $(for server in $servers; do server_row "$server"; done)
 
 ## Planning
 
-Microseconds for hints on all endpoints of a Service, in slices of 100. AddHints is Kubernetes' own.
+Microseconds. AddHints is Kubernetes' own: from slices of 100 endpoints and the zones' capacity to a hint for each endpoint.
+A decision does the same with one slice, which is what a request asks; with all endpoints in that slice it gives as many hints.
 
-| endpoints | AddHints | zonewise | times faster | heuristic Auto alone | one slice, as for a request |
+| endpoints | AddHints | a decision on all | times faster | a decision on one slice of 100 | heuristic Auto alone |
 |--:|--:|--:|--:|--:|--:|
 $(for size in 12 100 1000; do planner_row "$size"; done)
 

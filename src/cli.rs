@@ -63,6 +63,15 @@ impl Failure {
     }
 }
 
+/// Whoever reads may have seen enough.
+fn ignore_closed_pipe(error: std::io::Error) -> Result<(), Failure> {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        Ok(())
+    } else {
+        Err(Failure::failed(error))
+    }
+}
+
 /// Parses arguments and runs.
 #[must_use]
 pub fn main() -> ExitCode {

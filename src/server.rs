@@ -3,6 +3,7 @@
 //! A listener accepts, a connection ([`connection`]) serves HTTP/1.1 within its time limits, [`routes`] answers within
 //! limits on bytes, and [`drain`] brings all of it to an end without a request lost.
 
+pub mod body;
 pub mod connection;
 pub mod drain;
 pub mod routes;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt as _;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -104,7 +106,9 @@ pub struct Server {
 impl Server {
     /// Serves until the drain closes and every connection has ended.
     pub async fn run(self) {
-        let places = Arc::new(Semaphore::new(self.limits.connections));
+        let places = Arc::new(Semaphore::new(
+            self.limits.connections.min(Semaphore::MAX_PERMITS),
+        ));
         let acceptor = self.tls.clone().map(TlsAcceptor::from);
         let mut connections = JoinSet::new();
         let mut closing = self.drain.phase();
@@ -159,7 +163,13 @@ impl Server {
             let Some(acceptor) = acceptor else {
                 return connection::serve(stream, router, times, drain, overdue).await;
             };
-            match tokio::time::timeout(times.first_request, acceptor.accept(stream)).await {
+            let mut closing = drain.phase();
+            let handshake = tokio::select! {
+                handshake = tokio::time::timeout(times.first_request, acceptor.accept(stream)) => handshake,
+                // A client that is still at its handshake when all ends has a second left.
+                () = closing.wait_for(Phase::Closing).then(|()| tokio::time::sleep(Duration::from_secs(1))) => return,
+            };
+            match handshake {
                 Ok(Ok(stream)) => connection::serve(stream, router, times, drain, overdue).await,
                 Ok(Err(error)) => {
                     metrics.handshake_errors.inc();
@@ -196,5 +206,5 @@ fn spread(duration: Duration) -> Duration {
     // Each RandomState has keys of its own, which is randomness enough.
     let random = std::hash::RandomState::new().hash_one(0);
     let per_mille = u32::try_from(random % 201).unwrap_or(100);
-    duration * (900 + per_mille) / 1000
+    duration.saturating_mul(900 + per_mille) / 1000
 }

@@ -73,6 +73,8 @@ async fn the_api_server_stores_right_hints() {
         "         {writes} writes of EndpointSlices in {took:.1?}"
     ));
     assert!(failed.is_empty(), "scenes that failed: {failed:?}");
+    let complaints = world.complaints().await;
+    assert!(complaints.is_empty(), "{complaints:#?}");
     let status = world.replica.stop().await;
     assert!(
         status.success(),

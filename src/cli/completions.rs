@@ -1,5 +1,7 @@
 //! `zonewise completions`.
 
+use std::io::Write as _;
+
 use clap::CommandFactory as _;
 
 use super::{Cli, Failure};
@@ -13,13 +15,10 @@ pub struct Args {
     shell: clap_complete::Shell,
 }
 
-#[expect(clippy::unnecessary_wraps)]
 pub fn run(args: &Args) -> Result<(), Failure> {
-    clap_complete::generate(
-        args.shell,
-        &mut Cli::command(),
-        "zonewise",
-        &mut std::io::stdout(),
-    );
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "zonewise", &mut script);
+    std::io::stdout()
+        .write_all(&script)
+        .or_else(super::ignore_closed_pipe)
 }

@@ -89,7 +89,7 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
             writer.apply_slice(&typed);
         }
     }
-    show(&report, objects.slices.len(), &running).map_err(Failure::failed)?;
+    show(&report, objects.slices.len(), &running).or_else(super::ignore_closed_pipe)?;
     if !wrong.is_empty() {
         return Err(Failure::failed(format!(
             "the answers for these slices are not what was planned: {}",
@@ -266,15 +266,18 @@ impl Running {
     /// Tells how to try it by hand, and waits for Ctrl-C.
     async fn stay(&self, objects: &Objects) -> Result<(), Failure> {
         let folder = Folder::new(&self.ca, objects.slices.first()).map_err(Failure::failed)?;
-        println!("\nTry it by hand:");
-        println!(
-            "  curl --cacert {} -H 'Content-Type: application/json' --data @{} 'https://localhost:{}/mutate?timeout=1s'",
-            folder.0.join("ca.crt").display(),
-            folder.0.join("review.json").display(),
-            self.webhook.port()
+        let (ca, review) = (folder.0.join("ca.crt"), folder.0.join("review.json"));
+        let text = format!(
+            "\nTry it by hand:\n  curl --cacert {} -H 'Content-Type: application/json' --data @{} \
+             'https://localhost:{}/mutate?timeout=1s'\n  curl http://{}/metrics\n\nCtrl-C ends it.\n",
+            ca.display(),
+            review.display(),
+            self.webhook.port(),
+            self.metrics
         );
-        println!("  curl http://{}/metrics", self.metrics);
-        println!("\nCtrl-C ends it.");
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .or_else(super::ignore_closed_pipe)?;
         tokio::signal::ctrl_c().await.map_err(Failure::failed)
     }
 }

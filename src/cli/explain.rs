@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "there is no Service {name} in {place}"
         )));
     }
-    print(args.output, &report).or_else(ignore_closed_pipe)
+    print(args.output, &report).or_else(super::ignore_closed_pipe)
 }
 
 fn unreadable(error: FileError) -> Failure {
@@ -113,15 +113,6 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
             }
             Ok(())
         }
-    }
-}
-
-/// Whoever reads may have seen enough.
-fn ignore_closed_pipe(error: std::io::Error) -> Result<(), Failure> {
-    if error.kind() == ErrorKind::BrokenPipe {
-        Ok(())
-    } else {
-        Err(Failure::failed(error))
     }
 }
 

@@ -195,6 +195,15 @@ impl DecisionArgs {
 }
 
 impl LimitArgs {
+    fn check(&self) -> Result<(), Failure> {
+        if self.max_in_flight_bytes < self.max_body_bytes {
+            return Err(Failure::usage(
+                "--max-in-flight-bytes is less than --max-body-bytes, so the largest bodies could never be taken",
+            ));
+        }
+        Ok(())
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             times: Times {
@@ -226,11 +235,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 async fn serve(args: Args) -> Result<(), Failure> {
+    args.limits.check()?;
     let files = CertificateFiles {
         certificate: args.tls_cert_file.clone(),
         key: args.tls_private_key_file.clone(),
     };
-    let certificate = files.load().map_err(Failure::usage)?;
+    let pair = files.read().map_err(Failure::usage)?;
+    let certificate = files.parse(&pair).map_err(Failure::usage)?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let current = CurrentCertificate::new(&certificate, metrics.clone());
@@ -280,18 +291,22 @@ async fn serve(args: Args) -> Result<(), Failure> {
     )?;
     tracing::info!(
         version = VERSION,
-        webhook = %args.webhook_bind_address,
-        metrics = %args.metrics_bind_address,
+        webhook = %local_address(&webhook)?,
+        metrics = %local_address(&plain)?,
         mode = ?args.decisions.mode,
         "serving"
     );
     tasks.spawn(
         "the reloading of the certificate",
-        tls::reload(files, current),
+        tls::reload(files, pair, current),
     );
     tasks.spawn("the metrics server", plain.run());
     tasks.spawn(WEBHOOK_SERVER, webhook.run());
     until_the_end(tasks, &control, &readiness, args.shutdown_delay_duration).await
+}
+
+fn local_address(server: &Server) -> Result<SocketAddr, Failure> {
+    server.listener.local_addr().map_err(Failure::failed)
 }
 
 const WEBHOOK_SERVER: &str = "the webhook server";
@@ -311,11 +326,24 @@ async fn start_source(
         );
         return Ok(());
     }
-    let objects = Objects::read(&source.from_files).map_err(Failure::usage)?;
+    if source
+        .from_files
+        .iter()
+        .any(|path| path.as_os_str() == files::STANDARD_INPUT)
+    {
+        return Err(Failure::usage(
+            "--from-files can't be standard input, which can't be read again",
+        ));
+    }
+    let (paths, signature) = (
+        source.from_files.clone(),
+        files::Signature::of(&source.from_files),
+    );
+    let objects = Objects::read(&paths).map_err(Failure::usage)?;
     objects.apply(&mut writer, Timestamp::now());
     tasks.spawn(
         "the reading of files",
-        files::follow(source.from_files.clone(), writer),
+        files::follow(paths, signature, writer),
     );
     Ok(())
 }

@@ -160,36 +160,63 @@ impl Objects {
 }
 
 /// Takes in files again whenever they change, for as long as the process lives. What can't be read changes nothing.
-pub async fn follow(paths: Vec<PathBuf>, mut writer: Writer) {
+pub async fn follow(paths: Vec<PathBuf>, read: Signature, mut writer: Writer) {
     let mut watch = FileWatch::new(&paths);
-    let mut complaint = None;
+    let mut seen = read;
     loop {
         let now = Timestamp::now();
         let due = writer
             .settle(now)
             .and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+        // Files may be large, or pipes that wait for their writer: no request waits with them.
+        let (from, before) = (paths.clone(), seen.clone());
+        let again = tokio::task::spawn_blocking(move || take_in_changes(&from, before, writer));
+        match again.await {
+            Ok((back, now_seen)) => (writer, seen) = (back, now_seen),
+            Err(error) => return tracing::error!(%error, "reading the files failed"),
+        }
         tokio::select! {
             () = watch.changed() => {}
-            () = tokio::time::sleep(due.unwrap_or(Duration::from_hours(1))) => continue,
+            () = tokio::time::sleep(due.unwrap_or(Duration::from_hours(1))) => {}
         }
-        match Objects::read(&paths) {
-            Ok(objects) => {
-                objects.apply(&mut writer, Timestamp::now());
-                if complaint.take().is_some() {
-                    tracing::info!("the files are read again");
-                }
-            }
-            Err(error) => {
-                let error = error.to_string();
-                if complaint.as_ref() != Some(&error) {
-                    tracing::warn!(
-                        error,
-                        "the files can't be read; what they said before stays"
-                    );
-                    complaint = Some(error);
-                }
-            }
+    }
+}
+
+fn take_in_changes(paths: &[PathBuf], seen: Signature, mut writer: Writer) -> (Writer, Signature) {
+    let now_there = Signature::of(paths);
+    if now_there == seen {
+        return (writer, seen);
+    }
+    match Objects::read(paths) {
+        Ok(objects) => {
+            objects.apply(&mut writer, Timestamp::now());
+            tracing::info!("the files are read again");
         }
+        Err(error) => {
+            tracing::warn!(%error, "the files can't be read; what they said before stays")
+        }
+    }
+    (writer, now_there)
+}
+
+/// What tells a changed file without reading it: its inode, length and time of change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature(Vec<(PathBuf, Option<(u64, u64, i64, i64)>)>);
+
+impl Signature {
+    /// That of the files that are there now.
+    #[must_use]
+    pub fn of(paths: &[PathBuf]) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let files = paths
+            .iter()
+            .flat_map(|path| expand(path).unwrap_or_else(|_| vec![path.clone()]));
+        let signature = |file: PathBuf| {
+            let metadata = std::fs::metadata(&file).ok();
+            let signature = metadata.map(|m| (m.ino(), m.len(), m.ctime(), m.ctime_nsec()));
+            (file, signature)
+        };
+        Self(files.map(signature).collect())
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
+use super::body::{LeftBody, ReturnedBody};
 use super::drain::{Drain, Phase};
 
 /// Time limits of a connection.
@@ -87,6 +88,19 @@ impl Progress {
         if matches!(self.stage().0, Stage::New | Stage::Idle) {
             self.enter(Stage::Busy);
         }
+    }
+
+    /// A request's head is whole. Its clock began with its first byte, unless that came with the request before.
+    fn request_came(&self) {
+        if self.stage().0 != Stage::Busy {
+            self.enter(Stage::Busy);
+        }
+    }
+
+    /// Whether closing now may cut off a client that has only just connected.
+    fn is_new(&self) -> bool {
+        let (stage, since) = self.stage();
+        stage == Stage::New && since < JUST_CONNECTED
     }
 
     fn bytes_went(&self) {
@@ -189,6 +203,7 @@ pub async fn serve<S>(
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let mut tick = tokio::time::interval(TICK);
     let mut phase = drain.phase();
+    let mut closing = false;
     loop {
         tokio::select! {
             result = connection.as_mut() => {
@@ -206,11 +221,17 @@ pub async fn serve<S>(
                     progress.last_answer.store(true, Ordering::Release);
                 }
             }
-            // In the last phase nothing new is expected: hyper finishes what has begun and closes the rest.
-            () = phase.wait_for(Phase::Closing) => connection.as_mut().graceful_shutdown(),
+            () = phase.wait_for(Phase::Closing) => closing = true,
+        }
+        if closing && !progress.is_new() {
+            // hyper finishes what has begun and closes the rest.
+            connection.as_mut().graceful_shutdown();
         }
     }
 }
+
+/// In the last phase, a connection that is younger than this may still bring its first request.
+const JUST_CONNECTED: Duration = Duration::from_secs(1);
 
 /// The most bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -221,9 +242,12 @@ async fn answer(
     progress: Arc<Progress>,
     drain: Drain,
 ) -> Result<axum::response::Response, std::convert::Infallible> {
-    progress.enter(Stage::Busy);
-    let mut response = router.oneshot(request.map(Body::new)).await?;
-    if drain.is_draining() || progress.last_answer.load(Ordering::Acquire) {
+    progress.request_came();
+    let left = LeftBody::default();
+    let request = request.map(|body| Body::new(ReturnedBody::new(body, left.clone())));
+    let mut response = router.oneshot(request).await?;
+    let whole = left.discard().await;
+    if !whole || drain.is_draining() || progress.last_answer.load(Ordering::Acquire) {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
@@ -89,14 +90,37 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
+/// What the two files hold, not yet understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PemPair {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
 impl CertificateFiles {
-    /// Reads them.
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// [`TlsError::Read`], which names the file.
+    pub fn read(&self) -> Result<PemPair, TlsError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|source| TlsError::Read {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        Ok(PemPair {
+            certificate: read(&self.certificate)?,
+            key: read(&self.key)?,
+        })
+    }
+
+    /// Makes a serving certificate of what was read.
     ///
     /// # Errors
     /// [`TlsError`], which names the file.
-    pub fn load(&self) -> Result<ServingCertificate, TlsError> {
-        let certificates = read(&self.certificate)?;
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(&certificates)
+    pub fn parse(&self, pair: &PemPair) -> Result<ServingCertificate, TlsError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&pair.certificate)
             .collect::<Result<_, _>>()
             .map_err(|error| pem_error(&self.certificate, &error.to_string()))?;
         if chain.is_empty() {
@@ -105,7 +129,7 @@ impl CertificateFiles {
                 "no certificate in PEM in there",
             ));
         }
-        let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?).map_err(|error| {
+        let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|error| {
             pem_error(
                 &self.key,
                 &format!("no private key in PEM in there: {error}"),
@@ -117,20 +141,6 @@ impl CertificateFiles {
             problem,
         })
     }
-
-    fn fingerprint(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        Some((
-            std::fs::read(&self.certificate).ok()?,
-            std::fs::read(&self.key).ok()?,
-        ))
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 fn pem_error(path: &Path, problem: &str) -> TlsError {
@@ -192,26 +202,54 @@ pub fn server_config(
     Ok(config)
 }
 
-/// Reads the files again whenever they change, for as long as the process lives.
-pub async fn reload(files: CertificateFiles, certificate: Arc<CurrentCertificate>) {
+/// Reads the files again whenever they differ from what was last `seen`, for as long as the process lives.
+pub async fn reload(files: CertificateFiles, seen: PemPair, certificate: Arc<CurrentCertificate>) {
     let mut watch = FileWatch::new(&[files.certificate.clone(), files.key.clone()]);
-    let mut seen = files.fingerprint();
+    let mut seen = Ok(seen);
     loop {
+        let read = read_aside(&files).await;
+        if read != seen {
+            take_over(&files, &read, &certificate).await;
+            seen = read;
+        }
         watch.changed().await;
-        let now = files.fingerprint();
-        if now == seen {
-            continue;
+    }
+}
+
+/// Both files, or the sentence why not, read where that holds up nobody.
+async fn read_aside(files: &CertificateFiles) -> Result<PemPair, String> {
+    let files = files.clone();
+    let read = tokio::task::spawn_blocking(move || files.read().map_err(|error| error.to_string()));
+    read.await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+async fn take_over(
+    files: &CertificateFiles,
+    read: &Result<PemPair, String>,
+    certificate: &CurrentCertificate,
+) {
+    /// A volume may be swapped between the reading of one file and the other.
+    const AGAIN: Duration = Duration::from_millis(200);
+    let parse = |read: &Result<PemPair, String>| match read {
+        Ok(pair) => files.parse(pair).map_err(|error| error.to_string()),
+        Err(error) => Err(error.clone()),
+    };
+    let mut parsed = parse(read);
+    if parsed.is_err() {
+        tokio::time::sleep(AGAIN).await;
+        parsed = parse(&read_aside(files).await);
+    }
+    match parsed {
+        Ok(next) => {
+            certificate.replace(&next);
+            tracing::info!(file = %files.certificate.display(), "serving certificate read again");
         }
-        match files.load() {
-            Ok(next) => {
-                certificate.replace(&next);
-                tracing::info!(file = %files.certificate.display(), "serving certificate read again");
-            }
-            Err(error) => {
-                certificate.metrics.certificate_reload_errors.inc();
-                tracing::warn!(%error, "the new serving certificate is refused, the one before goes on");
-            }
+        Err(error) => {
+            certificate.metrics.certificate_reload_errors.inc();
+            tracing::warn!(
+                error,
+                "the new serving certificate is refused, the one before goes on"
+            );
         }
-        seen = now;
     }
 }

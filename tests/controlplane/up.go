@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -187,6 +188,7 @@ type processes struct {
 	dir     string
 	running []*exec.Cmd
 	ended   chan error
+	gone    sync.WaitGroup
 }
 
 func (p *processes) start(name string, args []string) error {
@@ -206,18 +208,22 @@ func (p *processes) start(name string, args []string) error {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	p.running = append(p.running, cmd)
+	p.gone.Add(1)
 	go func() {
+		defer p.gone.Done()
 		err := cmd.Wait()
 		p.ended <- fmt.Errorf("%s ended by itself (%v); the end of its log:\n%s", name, err, tail(log.Name()))
 	}()
 	return nil
 }
 
-// stop ends the components in the order opposite to their start: none of them ever sees its server gone.
+// stop ends the components in the order opposite to their start: none of them ever sees its server gone. When it
+// returns they have ended, so that their folder can be removed.
 func (p *processes) stop() {
 	for i := len(p.running) - 1; i >= 0; i-- {
 		_ = p.running[i].Process.Signal(syscall.SIGKILL)
 	}
+	p.gone.Wait()
 }
 
 func (p *processes) waitReady(ctx context.Context, name string, client *http.Client, url, token string) error {

@@ -208,7 +208,6 @@ fn a_key_of_another_certificate_is_refused_with_a_sentence() {
 
 /// A pipe holds the start back for as long as wanted, as a slow API server does.
 #[test]
-#[ignore = "known fault: it is missed until it changes again"]
 fn a_certificate_that_changes_while_zonewise_starts_is_not_missed() {
     let setup = Setup::new();
     let pipe = setup.path("pipe.yaml");

@@ -235,13 +235,14 @@ impl Connection {
                 .collect(),
             body: Vec::new(),
         };
-        let length = match answer.header("content-length") {
-            Some(length) => length.parse().expect("Content-Length is a number"),
-            None => {
-                assert!(answer.status < 200, "no Content-Length: {head:?}");
-                0
-            }
-        };
+        let length = answer.header("content-length");
+        assert!(
+            length.is_some() || answer.status < 200,
+            "no Content-Length: {head:?}"
+        );
+        let length = length.map_or(0, |length| {
+            length.parse().expect("Content-Length is a number")
+        });
         while self.unread.len() < length {
             assert_ne!(self.read_more(), 0, "ended amid a body after {head:?}");
         }

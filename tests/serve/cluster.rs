@@ -120,7 +120,7 @@ pub fn web(endpoints: Vec<Value>) -> Value {
 
 /// The first slice of a Service of the namespace `shop`.
 pub fn slice_of(service: &str, endpoints: Vec<Value>) -> Value {
-    json!({
+    let mut slice = json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
@@ -137,9 +137,10 @@ pub fn slice_of(service: &str, endpoints: Vec<Value>) -> Value {
             "managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": {"f:ports": {}}}],
         },
         "addressType": "IPv4",
-        "endpoints": endpoints,
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-    })
+    });
+    slice["endpoints"] = Value::Array(endpoints);
+    slice
 }
 
 /// One endpoint in each zone, which needs no more than own-zone hints.

@@ -427,13 +427,11 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-#[ignore = "known fault: it fails with `Broken pipe`"]
 fn a_reader_that_has_seen_enough_of_the_demo_is_no_error() {
     assert_content_without_reader(&["demo", "--once"]);
 }
 
 #[test]
-#[ignore = "known fault: it panics"]
 fn a_reader_that_has_seen_enough_of_a_completion_script_is_no_error() {
     assert_content_without_reader(&["completions", "bash"]);
 }

@@ -233,7 +233,6 @@ fn a_body_that_comes_a_byte_at_a_time_is_cut_off() {
 }
 
 #[test]
-#[ignore = "known fault: it does not say so"]
 fn an_answer_that_a_body_came_too_slowly_says_that_the_connection_ends() {
     let serve = Serve::with(&[("--request-timeout", "10s")]);
     let mut connection = serve.connect();
@@ -256,7 +255,6 @@ fn an_answer_that_a_body_came_too_slowly_says_that_the_connection_ends() {
 }
 
 #[test]
-#[ignore = "known fault: the body has a limit of its own"]
 fn one_limit_of_time_holds_for_the_whole_of_a_request() {
     let serve = Serve::with(&[("--request-timeout", "3s")]);
     let mut connection = serve.connect();

@@ -173,7 +173,6 @@ fn a_config_map_volume_whose_link_is_swapped_is_read_again() {
 }
 
 #[test]
-#[ignore = "known fault: files are read where requests are served"]
 fn a_file_that_takes_long_to_read_holds_up_no_request() {
     let serve = Serve::sample();
     let pipe = serve.path("pipe");

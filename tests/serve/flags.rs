@@ -133,13 +133,11 @@ fn a_number_beyond_all_bounds_is_refused_or_taken_and_never_a_panic() {
 }
 
 #[test]
-#[ignore = "known fault: the webhook server panics at its start"]
 fn any_number_of_connections_may_be_asked_for() {
     assert_no_panic("--max-connections", "18446744073709551615");
 }
 
 #[test]
-#[ignore = "known fault: the webhook server panics at its first connection"]
 fn any_age_of_a_connection_may_be_asked_for() {
     assert_no_panic("--max-connection-age", "9223372036854775807s");
 }
@@ -181,7 +179,6 @@ fn a_flag_comes_before_the_environment() {
 }
 
 #[test]
-#[ignore = "known fault: it starts, and such a body is refused for ever with the advice to try again"]
 fn a_body_may_be_no_larger_than_all_bodies_together() {
     let output = Setup::new()
         .flag("--max-body-bytes", "2Mi")
@@ -190,7 +187,6 @@ fn a_body_may_be_no_larger_than_all_bodies_together() {
 }
 
 #[test]
-#[ignore = "known fault: the log tells port 0"]
 fn port_zero_takes_any_free_port_and_the_log_tells_which() {
     let setup = Setup::new().flag(
         "--metrics-bind-address",

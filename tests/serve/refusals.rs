@@ -193,7 +193,10 @@ fn expectant_head(length: usize) -> String {
 fn bodies_over_the_limit_for_all_at_once_are_refused_with_503() {
     let body = create();
     let padded = [&body, " ".repeat(40_000 - body.len()).as_bytes()].concat();
-    let serve = Serve::with(&[("--max-in-flight-bytes", "64Ki")]);
+    let serve = Serve::with(&[
+        ("--max-body-bytes", "64Ki"),
+        ("--max-in-flight-bytes", "64Ki"),
+    ]);
     let mut first = serve.connect();
     first.send(expectant_head(padded.len()).as_bytes());
     assert_eq!(first.answer().status, 100, "there is room for the first");
@@ -220,7 +223,10 @@ fn bodies_over_the_limit_for_all_at_once_are_refused_with_503() {
 
 #[test]
 fn a_client_that_goes_away_amid_a_body_leaves_its_room() {
-    let serve = Serve::with(&[("--max-in-flight-bytes", "64Ki")]);
+    let serve = Serve::with(&[
+        ("--max-body-bytes", "64Ki"),
+        ("--max-in-flight-bytes", "64Ki"),
+    ]);
     let mut first = serve.connect();
     first.send(expectant_head(60_000).as_bytes());
     assert_eq!(first.answer().status, 100);
@@ -339,7 +345,6 @@ fn goes_on(connection: &mut Connection) -> bool {
 }
 
 #[test]
-#[ignore = "known fault: a refusal that leaves a body unread ends the connection without a word, and often gets lost"]
 fn a_refusal_reaches_its_client_and_says_so_if_it_ends_the_connection() {
     let serve = Serve::with(&[
         ("--max-body-bytes", "1Mi"),

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+/// The controllers' client limits that Kubernetes has unless told otherwise.
+const CONTROLLERS_AS_USUAL: [&str; 4] = ["--kube-api-qps", "20", "--kube-api-burst", "30"];
+
 /// Where everything is: the line that the program prints when it is ready.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +42,7 @@ impl ControlPlane {
         let program = program();
         let mut child = Command::new(&program)
             .arg("up")
+            .args(CONTROLLERS_AS_USUAL)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -194,6 +194,19 @@ pub async fn one_ip_twice(scene: &Scene<'_>) {
         .touch_until("moving", "one IP in two slices", counted_once)
         .await;
 
+    // A pod that is going and a new one with its address: the new one counts, as for kube-proxy.
+    scene.auto_by_hand("reused").await;
+    let mut old = spread("10.9.0", [4, 4, 0]);
+    old.push(endpoint::ready("10.9.0.9", "zone-c").terminating());
+    scene.write("old", "reused", &old).await;
+    scene
+        .write("new", "reused", std::slice::from_ref(&copy))
+        .await;
+    let the_new_one_counts = exactly([3, 3, 3]);
+    scene
+        .touch_until("reused", "an IP that is used again", the_new_one_counts)
+        .await;
+
     scene.auto_by_hand("doubled").await;
     let mut sent = uneven();
     let going = endpoint::ready("10.9.0.1", "zone-a").terminating();
