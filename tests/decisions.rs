@@ -37,6 +37,10 @@ impl World {
         Self::new(annotated("Auto"))
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "reads better where it is called"
+    )]
     fn add(&mut self, object: Value) -> &mut Self {
         self.objects
             .add_text(Path::new("test"), &object.to_string())
@@ -293,7 +297,10 @@ fn one_node_without_a_zone_strips_and_is_named() {
     world.add(node("node-x", None, "4"));
     let decision = world.decide(&slice("abc"));
     assert_eq!(
-        decision.reason.as_ref().map(|r| r.word()),
+        decision
+            .reason
+            .as_ref()
+            .map(zonewise::planner::reason::Reason::word),
         Some("InsufficientNodeInfo")
     );
     assert!(

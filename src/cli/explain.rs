@@ -61,7 +61,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let runtime = tokio::runtime::Runtime::new().map_err(Failure::failed)?;
         runtime.block_on(list(args))?
     } else {
-        (Objects::read(&args.files).map_err(unreadable)?, None)
+        (
+            Objects::read(&args.files).map_err(|error| unreadable(&error))?,
+            None,
+        )
     };
     let namespace = args
         .namespace
@@ -86,9 +89,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(args.output, &report).or_else(super::ignore_closed_pipe)
 }
 
-fn unreadable(error: FileError) -> Failure {
+fn unreadable(error: &FileError) -> Failure {
     let missing =
-        matches!(&error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
+        matches!(error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
     let advice = if missing {
         "; a Service's name goes before -f"
     } else {

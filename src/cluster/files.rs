@@ -193,7 +193,7 @@ fn take_in_changes(paths: &[PathBuf], seen: Signature, mut writer: Writer) -> (W
             tracing::info!("the files are read again");
         }
         Err(error) => {
-            tracing::warn!(%error, "the files can't be read; what they said before stays")
+            tracing::warn!(%error, "the files can't be read; what they said before stays");
         }
     }
     (writer, now_there)
@@ -201,7 +201,10 @@ fn take_in_changes(paths: &[PathBuf], seen: Signature, mut writer: Writer) -> (W
 
 /// What tells a changed file without reading it: its inode, length and time of change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature(Vec<(PathBuf, Option<(u64, u64, i64, i64)>)>);
+pub struct Signature(Vec<(PathBuf, Option<FileState>)>);
+
+/// Inode, length, and time of change in seconds and nanoseconds.
+type FileState = (u64, u64, i64, i64);
 
 impl Signature {
     /// That of the files that are there now.

@@ -597,9 +597,9 @@ mod tests {
         let mut writer = Writer::new(StoreRules::default());
         for names in [&["web-1", "web-2"][..], &["web-2"]] {
             writer.begin(Resource::EndpointSlices);
-            names
-                .iter()
-                .for_each(|name| writer.apply_slice(&slice(name, "web")));
+            for name in names {
+                writer.apply_slice(&slice(name, "web"));
+            }
             writer.finish(Resource::EndpointSlices, now());
         }
         let state = writer.cluster().service("shop/web").unwrap();

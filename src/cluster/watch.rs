@@ -36,7 +36,7 @@ const WATCH_LIFE_SECONDS: u32 = 120;
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_LIFE_SECONDS as u64 + 5);
 
 /// How long a page of a list, or the beginning of a watch, may take.
-const CALL_TIME: Duration = Duration::from_secs(60);
+const CALL_TIME: Duration = Duration::from_mins(1);
 
 /// A watch that ends sooner than this did not work: the next waits.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -284,17 +284,16 @@ where
             for object in list.items {
                 self.tell((self.apply)(object.wire)).await;
             }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => {
-                    self.tell(Change::Finish(self.resource)).await;
-                    let version = list
-                        .metadata
-                        .resource_version
-                        .filter(|version| !version.is_empty());
-                    return version
-                        .ok_or_else(|| Failure::Other("a list without a resourceVersion".into()));
-                }
+            if let Some(token) = list.metadata.continue_.filter(|token| !token.is_empty()) {
+                page = page.continue_token(&token);
+            } else {
+                self.tell(Change::Finish(self.resource)).await;
+                let version = list
+                    .metadata
+                    .resource_version
+                    .filter(|version| !version.is_empty());
+                return version
+                    .ok_or_else(|| Failure::Other("a list without a resourceVersion".into()));
             }
         }
     }

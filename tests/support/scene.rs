@@ -194,15 +194,6 @@ impl<'w> Scene<'w> {
         slices
     }
 
-    /// The same of one address type.
-    pub async fn slices_of_type(&self, service: &str, address_type: &str) -> Vec<EndpointSlice> {
-        self.slices(service)
-            .await
-            .into_iter()
-            .filter(|slice| slice.address_type == address_type)
-            .collect()
-    }
-
     /// The slices of a Service at the first moment when `is_so`.
     pub async fn slices_once(
         &self,

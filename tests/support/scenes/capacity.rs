@@ -19,8 +19,8 @@ fn no_zone() -> Value {
 }
 
 pub async fn equal_zones(scene: &Scene<'_>) {
-    let before = scene.answers("Hints", "");
     scene.auto("web").await;
+    let before = scene.answers("Hints", "");
     scene.pods("web", &UNEVEN_PODS).await;
     assert_hinted(&scene.slices_with_ready("web", 9).await, [3, 3, 3]);
     assert!(scene.answers("Hints", "") > before);

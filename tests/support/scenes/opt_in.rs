@@ -38,9 +38,9 @@ pub async fn disabled(scene: &Scene<'_>) {
     assert_unhinted(&[stored]);
     scene.logged("web", "Strip", "OptedOut").await;
 
-    let before = scene.answers("Untouched", "OptedOut");
     let disabled = service("kubernetes", &[mode("disabled"), traffic("PreferSameZone")]);
     scene.service(&disabled).await;
+    let before = scene.answers("Untouched", "OptedOut");
     scene.pods("kubernetes", &UNEVEN_PODS).await;
     let slices = scene.slices_with_ready("kubernetes", 9).await;
     assert_hinted(&slices, [4, 4, 1]);
@@ -63,8 +63,8 @@ pub async fn internal_traffic_local(scene: &Scene<'_>) {
     let node_port = json!({"spec": {"type": "NodePort"}});
     let auto = [mode("Auto"), no_selector(), local, node_port];
 
-    let before = scene.answers("Untouched", "InternalTrafficPolicyLocal");
     scene.service(&service("inside", &auto[..3])).await;
+    let before = scene.answers("Untouched", "InternalTrafficPolicyLocal");
     for (name, sent) in [("bare", uneven()), ("hinted", all_for("zone-a"))] {
         let stored = scene.write(name, "inside", &sent).await;
         assert_eq!(stored.endpoints, sent);
@@ -120,9 +120,9 @@ pub async fn node_hints_beside_zone_hints(scene: &Scene<'_>) {
     assert_hinted(&[stored], [3, 3, 3]);
 
     // Node hints that Kubernetes was asked for stay.
-    let before = scene.answers("Untouched", "PreferSameNode");
     let same_node = service("near", &[traffic("PreferSameNode")]);
     scene.service(&same_node).await;
+    let before = scene.answers("Untouched", "PreferSameNode");
     scene.pods("near", &UNEVEN_PODS).await;
     let slices = scene.slices_with_ready("near", 9).await;
     let for_its_node = |endpoint: &Endpoint| {
