@@ -69,10 +69,11 @@ impl Decision {
     pub fn message(&self) -> String {
         match &self.reason {
             Some(reason) => reason.message(),
-            None => format!(
-                "{} ready endpoints of the slice are hinted.",
-                self.hints.iter().filter(|hint| hint.is_some()).count()
-            ),
+            None => {
+                let hinted = self.hints.iter().flatten().count();
+                let endpoints = if hinted == 1 { "endpoint" } else { "endpoints" };
+                format!("{hinted} ready {endpoints} of the slice hinted.")
+            }
         }
     }
 }

@@ -381,7 +381,7 @@ fn empty_slice(address_type: AddressType) -> SliceRecord {
 /// The slice as the API server would store it, and the patch that makes it so.
 fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
     let typed = typed_slice(slice);
-    let patch = typed.and_then(|typed| patch_for(decision, &typed, Some(&typed)));
+    let patch = typed.and_then(|typed| patch_for(decision, &typed, Some(&typed), || None));
     let patch: json_patch::Patch = patch
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();

@@ -85,7 +85,7 @@ impl World {
             old.map(|old| typed_slice(old).unwrap()),
         );
         let mut stored = slice.clone();
-        if let Some(patch) = patch_for(&decision, &typed, old.as_ref()) {
+        if let Some(patch) = patch_for(&decision, &typed, old.as_ref(), || None) {
             let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
             json_patch::patch(&mut stored, &patch).unwrap();
         }

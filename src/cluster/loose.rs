@@ -265,6 +265,13 @@ impl<T: AsRef<str>> Pairs<T> {
             .and_then(|(_, value)| value.text())
     }
 
+    /// Keys and texts, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.0
+            .iter()
+            .map(|(key, value)| (key.as_ref(), value.text()))
+    }
+
     /// Whether `key` is there, with whatever value.
     pub fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(k, _)| k.as_ref() == key)

@@ -53,10 +53,13 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let slice = SliceRecord::read(object);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
     let patch = match settings.mode {
-        Mode::Active => patch_for(&decision, object, request.old_object.get()),
+        Mode::Active => patch_for(&decision, object, request.old_object.get(), || {
+            review::stored_managed_fields(body)
+        }),
         Mode::Observe | Mode::Off => None,
     };
-    if let Some(state) = snapshot.service() {
+    // A dry run leaves no trace: what it decides is not what was decided before the next write.
+    if let Some(state) = snapshot.service().filter(|_| !request.is_dry_run()) {
         log_change(
             state,
             service.as_deref().unwrap_or_default(),
@@ -97,6 +100,7 @@ pub fn patch_for<T: crate::cluster::loose::WireText>(
     decision: &Decision,
     object: &EndpointSlice<T>,
     old: Option<&EndpointSlice<T>>,
+    stored_managed_fields: impl FnOnce() -> Option<String>,
 ) -> Option<Vec<u8>> {
     let endpoints = object.endpoints.items().len();
     let wanted = match decision.verdict {
@@ -113,7 +117,7 @@ pub fn patch_for<T: crate::cluster::loose::WireText>(
             decision.hints.iter().map(wanted).collect::<Vec<_>>()
         }
     };
-    patch::build(object, old, &wanted)
+    patch::build(object, old, &wanted, stored_managed_fields)
 }
 
 /// One line for each decision that is not what it was for this Service and address type.

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
-use crate::cluster::loose::{Loose, WireText};
+use crate::cluster::loose::{Loose, Pairs, WireText};
 use crate::cluster::wire::{Endpoint, EndpointSlice, HintName, Hints};
 
 /// The annotation that the EndpointSlice controller changes with each of its writes.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+const TRIGGER_TIME_PATH: &str =
+    "/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time";
 
 /// The hints that an endpoint is to have.
 #[derive(Debug, Clone, Copy)]
@@ -76,10 +79,13 @@ fn identity<T: WireText>(endpoint: &Endpoint<T>) -> Option<(&str, &str)> {
 }
 
 /// The patch that gives the endpoints of `object` what is `wanted`, in their order; nothing where nothing changes.
+///
+/// `stored_managed_fields` is the JSON of `metadata.managedFields` as stored, and is asked for only where it is needed.
 pub fn build<T: WireText>(
     object: &EndpointSlice<T>,
     old: Option<&EndpointSlice<T>>,
     wanted: &[Wanted<'_, T>],
+    stored_managed_fields: impl FnOnce() -> Option<String>,
 ) -> Option<Vec<u8>> {
     let mut patch = Patch::default();
     for (index, (endpoint, wanted)) in object.endpoints.items().iter().zip(wanted).enumerate() {
@@ -91,12 +97,17 @@ pub fn build<T: WireText>(
         }
     }
     if let Some(old) = old.filter(|old| changes_nothing_else(object, old, wanted)) {
-        patch.restore_trigger_time(object, old);
+        patch.restore_trigger_time(object, old, stored_managed_fields);
     }
     patch.finish()
 }
 
-/// Whether endpoints, ports and labels are those that are stored once the hints are as wanted.
+fn annotations<T: WireText>(slice: &EndpointSlice<T>) -> Option<&Pairs<T>> {
+    slice.metadata.get()?.annotations.get()
+}
+
+/// Whether endpoints, ports, labels and all annotations but the trigger time are those that are stored, once the hints
+/// are as wanted.
 fn changes_nothing_else<T: WireText>(
     object: &EndpointSlice<T>,
     old: &EndpointSlice<T>,
@@ -119,7 +130,13 @@ fn changes_nothing_else<T: WireText>(
     new_endpoints.len() == old_endpoints.len()
         && object.ports == old.ports
         && labels(object) == labels(old)
+        && other_annotations(object) == other_annotations(old)
         && wanted.iter().enumerate().all(same)
+}
+
+fn other_annotations<T: WireText>(slice: &EndpointSlice<T>) -> Vec<(&str, Option<&str>)> {
+    let all = annotations(slice).into_iter().flat_map(Pairs::iter);
+    all.filter(|(key, _)| *key != TRIGGER_TIME).collect()
 }
 
 /// Operations as they are written; JSON text, since types for them cost more than all else together.
@@ -194,35 +211,44 @@ impl Patch {
         self.text.push(b']');
     }
 
+    /// Makes the trigger time what is stored. Where that brings the annotation back or takes it away, the record of
+    /// who manages which field must be that of the stored object too: the API server worked it out before it asked.
     fn restore_trigger_time<T: WireText>(
         &mut self,
         object: &EndpointSlice<T>,
         old: &EndpointSlice<T>,
+        stored_managed_fields: impl FnOnce() -> Option<String>,
     ) {
-        const PATH: &str =
-            "/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time";
-        let annotation = |slice: &EndpointSlice<T>| {
-            Some(slice.metadata.get()?.annotation(TRIGGER_TIME)?.to_owned())
-        };
-        let has_annotations = object
-            .metadata
-            .get()
-            .is_some_and(|metadata| metadata.annotations.get().is_some());
-        match (annotation(object), annotation(old)) {
-            (sent, stored) if sent == stored => {}
-            (Some(_), None) => {
-                self.operation("remove", PATH);
-                self.end();
-            }
-            (_, Some(stored)) if has_annotations => {
-                self.operation("add", PATH);
-                self.text.extend_from_slice(br#","value":"#);
-                self.string(&stored);
-                self.end();
-            }
-            // Without any annotation there is no object for the patch to add to; the write is left as it is.
-            _ => {}
+        let sent = annotations(object).and_then(|annotations| annotations.get(TRIGGER_TIME));
+        let stored = annotations(old).and_then(|annotations| annotations.get(TRIGGER_TIME));
+        if sent == stored {
+            return;
         }
+        if sent.is_none() || stored.is_none() {
+            let Some(managed_fields) = stored_managed_fields() else {
+                return;
+            };
+            self.operation("add", "/metadata/managedFields");
+            self.text.extend_from_slice(br#","value":"#);
+            self.text.extend_from_slice(managed_fields.as_bytes());
+            self.end();
+        }
+        match stored {
+            None => self.operation("remove", TRIGGER_TIME_PATH),
+            Some(time) if annotations(object).is_some() => {
+                self.operation("add", TRIGGER_TIME_PATH);
+                self.text.extend_from_slice(br#","value":"#);
+                self.string(time);
+            }
+            Some(time) => {
+                self.operation("add", "/metadata/annotations");
+                write!(self.text, r#","value":{{"{TRIGGER_TIME}":"#)
+                    .expect("memory takes all writes");
+                self.string(time);
+                self.text.push(b'}');
+            }
+        }
+        self.end();
     }
 
     fn finish(mut self) -> Option<Vec<u8>> {
@@ -258,7 +284,7 @@ mod tests {
     #[test]
     fn only_what_differs_is_patched() {
         let patch = |object: &str, wanted: Wanted<'_, Box<str>>| {
-            text(build(&slice(object), None, &[wanted]))
+            text(build(&slice(object), None, &[wanted], || None))
         };
         assert_eq!(
             patch(BARE, Wanted::Zone("a")),
@@ -281,42 +307,63 @@ mod tests {
         let object = slice(
             r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}],"forNodes":[{"name":"n"}]}}]}"#,
         );
-        let patch = text(build(&object, None, &[Wanted::Zone("a")]));
+        let patch = text(build(&object, None, &[Wanted::Zone("a")], || None));
         assert_eq!(
             patch,
             r#"[{"op":"replace","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#
         );
     }
 
+    fn with_annotations(annotations: &str, endpoints: &str) -> Slice {
+        let endpoints = &endpoints[1..endpoints.len() - 1];
+        slice(&format!(
+            r#"{{"metadata":{{"annotations":{annotations}}},{endpoints}}}"#
+        ))
+    }
+
+    /// The patch on a slice that is sent without hints and stored with one for zone a, when `zone` is wanted.
+    fn restored(sent: &str, stored: &str, zone: &str) -> String {
+        let (object, old) = (
+            with_annotations(sent, BARE),
+            with_annotations(stored, HINTED),
+        );
+        let managed = || Some(r#"[{"manager":"m"}]"#.to_owned());
+        text(build(&object, Some(&old), &[Wanted::Zone(zone)], managed))
+    }
+
+    const ONE: &str = r#"{"endpoints.kubernetes.io/last-change-trigger-time":"1"}"#;
+    const TWO: &str = r#"{"endpoints.kubernetes.io/last-change-trigger-time":"2"}"#;
+
     #[test]
     fn the_trigger_time_is_put_back_when_nothing_else_changes() {
-        let with = |time: &str, endpoints: &str| {
-            slice(&format!(
-                r#"{{"metadata":{{"annotations":{{"{TRIGGER_TIME}":"{time}"}}}},{}}}"#,
-                &endpoints[1..endpoints.len() - 1]
-            ))
-        };
-        let patch = text(build(
-            &with("2", BARE),
-            Some(&with("1", HINTED)),
-            &[Wanted::Zone("a")],
-        ));
-        assert!(patch.contains(r#""path":"/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time","value":"1""#));
-        let patch = text(build(
-            &with("2", BARE),
-            Some(&with("1", HINTED)),
-            &[Wanted::Zone("b")],
-        ));
-        assert!(!patch.contains("trigger-time"), "{patch}");
-        let without = slice(HINTED);
-        let patch = text(build(
-            &with("2", HINTED),
-            Some(&without),
-            &[Wanted::Zone("a")],
-        ));
-        assert_eq!(
-            patch,
-            r#"[{"op":"remove","path":"/metadata/annotations/endpoints.kubernetes.io~1last-change-trigger-time"}]"#
+        let patch = restored(TWO, ONE, "a");
+        let operation = format!(r#"{{"op":"add","path":"{TRIGGER_TIME_PATH}","value":"1"}}"#);
+        assert!(patch.contains(&operation), "{patch}");
+        assert!(!patch.contains("managedFields"), "{patch}");
+        let other_hint = restored(TWO, ONE, "b");
+        assert!(!other_hint.contains("trigger-time"), "{other_hint}");
+        let other_annotation = restored(r#"{"x":"y"}"#, ONE, "a");
+        assert!(
+            !other_annotation.contains("trigger-time"),
+            "{other_annotation}"
+        );
+    }
+
+    #[test]
+    fn a_trigger_time_that_comes_back_or_goes_takes_its_manager_along() {
+        const MANAGED: &str =
+            r#"{"op":"add","path":"/metadata/managedFields","value":[{"manager":"m"}]}"#;
+        let back = restored("null", ONE, "a");
+        let operation = format!(r#"{{"op":"add","path":"/metadata/annotations","value":{ONE}}}"#);
+        assert!(
+            back.contains(&operation) && back.contains(MANAGED),
+            "{back}"
+        );
+        let gone = restored(ONE, "{}", "a");
+        let operation = format!(r#"{{"op":"remove","path":"{TRIGGER_TIME_PATH}"}}"#);
+        assert!(
+            gone.contains(&operation) && gone.contains(MANAGED),
+            "{gone}"
         );
     }
 
@@ -326,7 +373,8 @@ mod tests {
         let object = slice(BARE);
         let wanted = stored_hints(&object, Some(&stored)).unwrap();
         assert!(
-            text(build(&object, Some(&stored), &wanted)).contains(r#""forZones":[{"name":"a"}]"#)
+            text(build(&object, Some(&stored), &wanted, || None))
+                .contains(r#""forZones":[{"name":"a"}]"#)
         );
         let two = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}]}"#);
         assert!(stored_hints(&two, Some(&stored)).is_none());

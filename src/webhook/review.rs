@@ -1,6 +1,7 @@
 //! The AdmissionReview, borrowed from the request's bytes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::cluster::loose::{Loose, Text};
 use crate::cluster::wire::EndpointSlice;
@@ -45,6 +46,8 @@ pub struct Request<'a> {
     namespace: Option<Text<'a>>,
     #[serde(borrow, default)]
     sub_resource: Option<Text<'a>>,
+    #[serde(default)]
+    dry_run: Option<bool>,
     /// The object as it is about to be written.
     #[serde(borrow, default)]
     pub object: Loose<EndpointSlice<Text<'a>>>,
@@ -122,6 +125,12 @@ impl Request<'_> {
         text(self.uid.as_ref())
     }
 
+    /// Whether nothing will be stored.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run.unwrap_or(false)
+    }
+
     /// What is being done.
     #[must_use]
     pub fn operation(&self) -> Operation {
@@ -151,6 +160,59 @@ impl Request<'_> {
         }
         self.object.get()
     }
+}
+
+/// The JSON of `metadata.managedFields` of the stored object, if all other metadata that the patch does not look at is
+/// as stored.
+///
+/// Read anew from the body: it is long, and few requests need it.
+#[must_use]
+pub fn stored_managed_fields(body: &[u8]) -> Option<String> {
+    let review: Raw<RawRequest<'_>> = serde_json::from_slice(body).ok()?;
+    let (object, old) = (
+        review.request.object.metadata,
+        review.request.old_object.metadata,
+    );
+    let text = |value: Option<&RawValue>| value.map(|value| value.get().to_owned());
+    let same = text(object.owner_references) == text(old.owner_references)
+        && text(object.finalizers) == text(old.finalizers)
+        && text(object.deletion_timestamp) == text(old.deletion_timestamp);
+    old.managed_fields
+        .filter(|_| same)
+        .map(|fields| fields.get().to_owned())
+}
+
+#[derive(Deserialize)]
+struct Raw<T> {
+    request: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawRequest<'a> {
+    #[serde(borrow)]
+    object: RawObject<'a>,
+    #[serde(borrow)]
+    old_object: RawObject<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawObject<'a> {
+    #[serde(borrow)]
+    metadata: RawMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata<'a> {
+    #[serde(borrow, default)]
+    managed_fields: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    owner_references: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    finalizers: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    deletion_timestamp: Option<&'a RawValue>,
 }
 
 /// `AdmissionReview` of admission.k8s.io/v1, as it is answered.
@@ -214,6 +276,21 @@ mod tests {
         };
         assert!(slice("EndpointSlice", "CREATE") && slice("EndpointSlice", "UPDATE"));
         assert!(!slice("Service", "CREATE") && !slice("EndpointSlice", "DELETE"));
+    }
+
+    #[test]
+    fn managed_fields_are_read_as_they_stand() {
+        let body = |owner: &str| {
+            format!(
+                r#"{{"request":{{"object":{{"metadata":{{"ownerReferences":[{owner}]}}}},
+                    "oldObject":{{"metadata":{{"ownerReferences":[1],"managedFields":[{{"a": 1}}]}}}}}}}}"#
+            )
+        };
+        assert_eq!(
+            stored_managed_fields(body("1").as_bytes()).as_deref(),
+            Some(r#"[{"a": 1}]"#)
+        );
+        assert_eq!(stored_managed_fields(body("2").as_bytes()), None);
     }
 
     #[test]
