@@ -26,6 +26,9 @@ demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run --quiet --release -- demo $(ARGS)
 
 test: controlplane quantities ## Run every test, against a real control plane too
+	$(call step,the release build survives a panic)
+	@cargo build --release
+	@ZONEWISE_TEST_BINARY=$(abspath target/release/zonewise) cargo test --test serve a_panic_in_deciding
 	$(call step,tests)
 	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --all-targets --no-fail-fast
 

@@ -42,7 +42,8 @@ pub struct CapacityReport {
     pub reason: Option<&'static str>,
     /// Why not, in a sentence.
     pub message: Option<String>,
-    /// Whether it is held as it was before a storm of NotReady nodes.
+    /// Whether it is held as it was before a storm of NotReady nodes. For people; metrics tell programs.
+    #[serde(skip)]
     pub frozen: bool,
     /// Zones by name.
     pub zones: Vec<ZoneCapacityReport>,
@@ -146,7 +147,8 @@ pub struct ZoneReport {
     pub overload: Option<f64>,
     /// What kube-proxy there does: `PreferSameZone` or `Cluster`.
     pub kube_proxy: &'static str,
-    /// Why it does not follow hints.
+    /// Why it does not follow hints. For people; it follows from the hints.
+    #[serde(skip)]
     pub kube_proxy_because: Option<&'static str>,
 }
 

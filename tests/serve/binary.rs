@@ -16,9 +16,11 @@ use super::cluster::{self, UID};
 use super::exposition::Exposition;
 use super::wait::eventually;
 
-/// The binary, which the environment that tests run in must not configure.
+/// The binary, which the environment that tests run in must not configure. `ZONEWISE_TEST_BINARY` names another build
+/// of it, such as that of a release.
 pub fn zonewise() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
+    let built = || env!("CARGO_BIN_EXE_zonewise").into();
+    let mut command = Command::new(std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built));
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
