@@ -23,7 +23,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
-	@cargo run --quiet --release -- demo $(ARGS)
+	@cargo run -- demo $(ARGS)
 
 test: controlplane quantities ## Run every test, against a real control plane too
 	$(call step,the release build survives a panic)

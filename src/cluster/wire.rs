@@ -165,8 +165,8 @@ pub struct Conditions<T> {
     text: std::marker::PhantomData<T>,
 }
 wire!(
-    /// The object behind an endpoint, mostly a Pod.
-    TargetRef { kind: T, namespace: T, name: T, uid: T }
+    /// The object behind an endpoint, mostly a Pod: its uid says which.
+    TargetRef { uid: T }
 );
 wire!(
     /// Topology hints.
