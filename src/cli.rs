@@ -2,6 +2,8 @@
 
 mod certs;
 mod completions;
+mod connect;
+mod decisions;
 mod demo;
 mod explain;
 mod render;
@@ -112,21 +114,26 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_of_serve_has_an_environment_variable() {
+    fn each_flag_has_an_environment_variable() {
         use clap::CommandFactory as _;
-        let cli = Cli::command();
-        let serve = cli.find_subcommand("serve").unwrap();
-        for argument in serve
+        check_flags(&Cli::command());
+    }
+
+    fn check_flags(command: &clap::Command) {
+        let flags = command
             .get_arguments()
-            .filter(|a| a.get_id() != "help" && !a.is_hide_set())
-        {
-            let long = argument.get_long().unwrap();
+            .filter(|a| a.get_long().is_some() && !a.is_hide_set());
+        for flag in flags.filter(|a| !["help", "version"].contains(&a.get_id().as_str())) {
+            let long = flag.get_long().unwrap();
             let expected = format!("ZONEWISE_{}", long.replace('-', "_").to_uppercase());
+            let variable = flag.get_env().and_then(|e| e.to_str());
             assert_eq!(
-                argument.get_env().and_then(|e| e.to_str()),
+                variable,
                 Some(&*expected),
-                "--{long}"
+                "{} --{long}",
+                command.get_name()
             );
         }
+        command.get_subcommands().for_each(check_flags);
     }
 }

@@ -71,8 +71,12 @@ impl Decision {
             Some(reason) => reason.message(),
             None => {
                 let hinted = self.hints.iter().flatten().count();
-                let endpoints = if hinted == 1 { "endpoint" } else { "endpoints" };
-                format!("{hinted} ready {endpoints} of the slice hinted.")
+                let endpoints = if hinted == 1 {
+                    "endpoint of the slice is"
+                } else {
+                    "endpoints of the slice are"
+                };
+                format!("{hinted} ready {endpoints} hinted.")
             }
         }
     }
@@ -245,7 +249,7 @@ fn may_hint(
         }
         None => {}
     }
-    match opt_in::read(record) {
+    match opt_in::read(record, settings) {
         OptIn::Heuristic(source, heuristic) => Ok((source, heuristic)),
         OptIn::Disabled {
             kubernetes_hints: true,
@@ -274,8 +278,8 @@ fn plan_slice(
     };
     let siblings = siblings.filter(|s| s.name != slice.name && may_be_ours(s));
     let slices: Vec<&SliceRecord> = std::iter::once(slice).chain(siblings).collect();
-    let understood = |slice: &&&SliceRecord| slice.odd_field.is_some();
-    if let Some(odd) = slices.iter().find(understood) {
+    let is_odd = |slice: &&&SliceRecord| slice.odd_field.is_some();
+    if let Some(odd) = slices.iter().find(is_odd) {
         let (name, field) = (odd.name.clone(), odd.odd_field.unwrap_or_default());
         return Err(Refusal::kept(Reason::UnreadableObject {
             kind: "EndpointSlice",

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::files::typed_slice;
+use crate::cluster::service::TrafficDistribution;
 use crate::cluster::slice::{self, AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
 use crate::cluster::wire::Endpoint;
@@ -328,6 +329,7 @@ impl ServiceReport {
             .unwrap_or(&decisions[0]);
         let (namespace, name) = split(service);
         let set = Outcome::of(&snapshot, &records, settings.threshold);
+        let modelled = !set.capacity.weights.is_empty() && follows_zone_hints(&snapshot);
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -345,18 +347,24 @@ impl ServiceReport {
                 .as_ref()
                 .map_or_else(|| set.message(), super::planner::reason::Reason::message),
             ready_endpoints: set.endpoints.len(),
-            worst_overload: set
-                .traffic
-                .worst_overload
-                .filter(|_| !set.capacity.weights.is_empty()),
-            in_zone_share: (!set.capacity.weights.is_empty() && !set.endpoints.is_empty())
-                .then_some(set.traffic.in_zone_share),
+            worst_overload: set.traffic.worst_overload.filter(|_| modelled),
+            in_zone_share: Some(set.traffic.in_zone_share)
+                .filter(|_| modelled && !set.endpoints.is_empty()),
             least_threshold: set.least_threshold(),
             zones: set.zones(),
             slices: reports,
             stored,
         }
     }
+}
+
+/// Whether kube-proxy spreads the Service's traffic by zone hints, or over all where there are none.
+fn follows_zone_hints(snapshot: &Snapshot<'_>) -> bool {
+    let service = snapshot.service().and_then(|state| state.service.as_ref());
+    service.is_some_and(|service| {
+        service.hints_unused.is_none()
+            && service.traffic_distribution != Some(TrafficDistribution::SameNode)
+    })
 }
 
 fn name_of(slice: &Value) -> &str {

@@ -22,6 +22,8 @@ pub struct Settings {
     pub mode: Mode,
     /// The overload threshold.
     pub threshold: Threshold,
+    /// Whether `trafficDistribution: PreferSameZone` alone asks for hints.
+    pub honor_traffic_distribution: bool,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
     pub own_service: Option<String>,
     /// A Service, as `namespace/name`, whose decisions panic: so that a release binary can be shown to survive that.
@@ -33,6 +35,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Active,
             threshold: Threshold::KUBERNETES,
+            honor_traffic_distribution: true,
             own_service: None,
             panic_on_service: None,
         }

@@ -70,7 +70,7 @@ pub struct AdmissionLabels {
     pub webhook: &'static str,
     /// `CREATE`, `UPDATE` or `OTHER`.
     pub operation: &'static str,
-    /// The word of the verdict, or `Refused`.
+    /// The word of the verdict.
     pub decision: &'static str,
     /// The word of the reason.
     pub reason: &'static str,
@@ -207,7 +207,7 @@ impl Metrics {
     }
 }
 
-/// Whether the process is ready, and what it waits for otherwise.
+/// Whether the end has begun, after which the process is not ready.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     shutting_down: Arc<AtomicBool>,

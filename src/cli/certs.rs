@@ -18,17 +18,21 @@ pub enum Command {
 /// Make a CA and a server certificate for development
 ///
 /// Writes ca.crt, tls.crt and tls.key. The CA's private key is not kept: run it again for another certificate.
-/// In a cluster, let the Helm chart look after certificates.
 #[derive(Debug, clap::Args)]
 pub struct GenerateArgs {
     /// Folder to write to; made where it is missing
-    #[arg(long, default_value = "certs", value_name = "DIR")]
+    #[arg(
+        long,
+        env = "ZONEWISE_DIR",
+        default_value = "certs",
+        value_name = "DIR"
+    )]
     dir: PathBuf,
     /// Names that clients reach the server by: DNS names or IP addresses
-    #[arg(long, required = true, num_args = 1.., value_name = "NAME")]
+    #[arg(long, env = "ZONEWISE_DNS", required = true, num_args = 1.., value_delimiter = ',', value_name = "NAME")]
     dns: Vec<String>,
     /// How long they are valid
-    #[arg(long, default_value = "8760h", value_parser = values::duration, value_name = "DURATION")]
+    #[arg(long, env = "ZONEWISE_LIFETIME", default_value = "8760h", value_parser = values::duration, value_name = "DURATION")]
     lifetime: Duration,
 }
 

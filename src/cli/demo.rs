@@ -38,10 +38,10 @@ use crate::{admin, certs};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// End after that; exit status 1 if an answer is not what its plan says
-    #[arg(long)]
+    #[arg(long, env = "ZONEWISE_ONCE")]
     once: bool,
     /// Files or folders with another cluster; - is standard input
-    #[arg(short, long = "file", num_args = 1.., value_name = "FILE")]
+    #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
@@ -89,13 +89,13 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
             writer.apply_slice(&typed);
         }
     }
-    show(&report, objects.slices.len(), &running).or_else(super::ignore_closed_pipe)?;
     if !wrong.is_empty() {
         return Err(Failure::failed(format!(
             "the answers for these slices are not what was planned: {}",
             wrong.join(", ")
         )));
     }
+    show(&report, objects.slices.len(), &running).or_else(super::ignore_closed_pipe)?;
     if !once {
         running.stay(objects).await?;
     }

@@ -1,19 +1,17 @@
 //! `zonewise explain`.
 
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 
-use super::{Failure, render};
+use super::decisions::DecisionArgs;
+use super::{Failure, connect, render};
 use crate::cluster::files::{FileError, Objects};
-use crate::cluster::store::StoreRules;
-use crate::cluster::watch;
 use crate::report::{Filter, Report};
-use crate::settings::Settings;
 
 /// Explain what is decided for each Service, and why
 ///
@@ -29,10 +27,10 @@ pub struct Args {
     /// Only the Service of this name
     name: Option<String>,
     /// Only Services of this namespace; by default that of the kubeconfig's context, with files all
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, env = "ZONEWISE_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Services of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long, env = "ZONEWISE_ALL_NAMESPACES")]
     all_namespaces: bool,
     /// Kubeconfig of the cluster
     #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
@@ -41,11 +39,13 @@ pub struct Args {
     #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
     context: Option<String>,
     /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; - is standard input
-    #[arg(short, long = "file", num_args = 1.., value_name = "FILE")]
+    #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
     files: Vec<PathBuf>,
     /// table for people, json for programs, yaml for the slices as they would be stored
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, env = "ZONEWISE_OUTPUT", value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    decisions: DecisionArgs,
 }
 
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
@@ -69,15 +69,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let namespace = args
         .namespace
         .clone()
-        .or(default_namespace.filter(|_| !args.all_namespaces));
+        .or(default_namespace)
+        .filter(|_| !args.all_namespaces);
     let filter = Filter {
         namespace,
         name: args.name.clone(),
     };
     let cluster = objects
-        .load(StoreRules::default(), Timestamp::now())
+        .load(args.decisions.store_rules(), Timestamp::now())
         .cluster();
-    let report = Report::new(&cluster, &Settings::default(), &objects.slices, &filter);
+    let report = Report::new(
+        &cluster,
+        &args.decisions.settings(),
+        &objects.slices,
+        &filter,
+    );
     if let (Some(name), true) = (&args.name, report.services.is_empty()) {
         let place = filter
             .namespace
@@ -119,40 +125,8 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
     }
 }
 
-/// A client, and the namespace that its configuration names.
-pub struct Connected {
-    pub client: Client,
-    pub namespace: String,
-}
-
-/// Connects by a kubeconfig, or as a pod, or by the usual kubeconfig.
-pub async fn client(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-) -> Result<Connected, Failure> {
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    let config = match kubeconfig {
-        Some(path) => {
-            let named = |error: &dyn std::error::Error| Failure::usage(format!("{}: {error}", path.display()));
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| named(&error))?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| named(&error))?
-        }
-        None if context.is_some() => Config::from_kubeconfig(&options).await.map_err(Failure::usage)?,
-        None => Config::infer().await.map_err(|error| {
-            Failure::usage(format!("no cluster: {error}; give --kubeconfig, or files with explain -f or serve --from-files"))
-        })?,
-    };
-    let config = watch::with_timeouts(config);
-    let namespace = config.default_namespace.clone();
-    let client = Client::try_from(config).map_err(Failure::failed)?;
-    Ok(Connected { client, namespace })
-}
-
 async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
-    let connected = client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let client = &connected.client;
     let objects = Objects {
         nodes: list_kind(client, "", "Node", "nodes").await?,
@@ -189,10 +163,12 @@ async fn list_kind(
     let mut objects = Vec::new();
     let mut page = ListParams::default().limit(500);
     loop {
-        let list = api
-            .list(&page)
-            .await
-            .map_err(|error| Failure::failed(format!("can't list {plural}: {error}")))?;
+        let list = tokio::time::timeout(Duration::from_mins(1), api.list(&page)).await;
+        let list = list.map_err(|_| {
+            Failure::failed(format!("can't list {plural}: no answer within a minute"))
+        })?;
+        let list =
+            list.map_err(|error| Failure::failed(format!("can't list {plural}: {error}")))?;
         for mut object in list.items {
             // Items of a list do not say their kind, but a slice that is printed should.
             object.types = Some(kube::core::TypeMeta {

@@ -11,24 +11,24 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 
-use super::{Failure, values};
+use super::decisions::DecisionArgs;
+use super::{Failure, connect, values};
 use crate::admin;
 use crate::cluster::files::{self, Objects};
-use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
-use crate::cluster::store::{StoreRules, Writer};
+use crate::cluster::store::Writer;
 use crate::cluster::watch::{self, WatchStatus};
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
 use crate::server::routes::{self, App, Bodies};
 use crate::server::tls::{self, CertificateFiles, CurrentCertificate};
 use crate::server::{Limits, Server, bind};
-use crate::settings::{Mode, Settings};
+use crate::settings::Settings;
 use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 
 /// Serve the webhook
 ///
 /// Watches Nodes, Services and EndpointSlices of a cluster, or reads them from files, and answers the API server's
-/// reviews on /mutate. Needs permission to get, list and watch nodes, services and endpointslices.discovery.k8s.io.
+/// reviews on /mutate. Needs permission to list and watch nodes, services and endpointslices.discovery.k8s.io.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address of the webhook (HTTPS); [::] takes IPv4 too
@@ -57,6 +57,9 @@ pub struct Args {
     source: SourceArgs,
     #[command(flatten)]
     decisions: DecisionArgs,
+    /// Panic when deciding for this Service: shows that a panic costs nothing but its own answer
+    #[arg(long, hide = true, value_parser = values::service_name)]
+    panic_on_service: Option<String>,
     #[command(flatten)]
     limits: LimitArgs,
     /// How long to go on serving after SIGTERM, so that the API server hears of the end first
@@ -101,7 +104,7 @@ struct SourceArgs {
         conflicts_with = "from_files"
     )]
     context: Option<String>,
-    /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; read again when they change
+    /// Files or folders with Nodes, Services and EndpointSlices in place of any cluster; read again when they change
     #[arg(
         long,
         env = "ZONEWISE_FROM_FILES",
@@ -109,36 +112,6 @@ struct SourceArgs {
         value_delimiter = ','
     )]
     from_files: Vec<PathBuf>,
-}
-
-/// What decisions follow.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Decisions")]
-struct DecisionArgs {
-    /// Active patches; Observe decides, counts and explains, but patches nothing; Off leaves every slice alone
-    #[arg(
-        long,
-        env = "ZONEWISE_MODE",
-        value_enum,
-        default_value_t,
-        ignore_case = true
-    )]
-    mode: Mode,
-    /// How long a new node may lack zone or CPU before that counts
-    #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
-    node_grace: Duration,
-    /// Labels that leave a node out of capacity, whatever their value
-    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL")]
-    excluded_node_labels: Vec<String>,
-    /// Hold capacity as it was while more than this part of the nodes is NotReady
-    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
-    freeze_not_ready: f64,
-    /// zonewise's own Service, whose slices are left alone
-    #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
-    own_service: Option<String>,
-    /// Panic when deciding for this Service: shows that a panic costs nothing but its own answer
-    #[arg(long, hide = true, value_parser = values::service_name)]
-    panic_on_service: Option<String>,
 }
 
 /// What a server takes on.
@@ -171,27 +144,6 @@ struct LimitArgs {
     /// How long an idle connection is kept; at least 120s, since API servers keep theirs for 90s
     #[arg(long, env = "ZONEWISE_IDLE_TIMEOUT", default_value = "150s", value_parser = values::idle_duration, value_name = "DURATION")]
     idle_timeout: Duration,
-}
-
-impl DecisionArgs {
-    fn settings(&self) -> Settings {
-        Settings {
-            mode: self.mode,
-            own_service: self.own_service.clone(),
-            panic_on_service: self.panic_on_service.clone(),
-            ..Settings::default()
-        }
-    }
-
-    fn store_rules(&self) -> StoreRules {
-        StoreRules {
-            nodes: NodeRules {
-                excluded_labels: self.excluded_node_labels.clone(),
-                grace: self.node_grace,
-            },
-            freeze_not_ready: self.freeze_not_ready,
-        }
-    }
 }
 
 impl LimitArgs {
@@ -236,6 +188,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 async fn serve(args: Args) -> Result<(), Failure> {
     args.limits.check()?;
+    // First of all: as process 1 of a container, a signal without a handler is lost.
+    let mut signals = Signals::new().map_err(Failure::failed)?;
     let files = CertificateFiles {
         certificate: args.tls_cert_file.clone(),
         key: args.tls_private_key_file.clone(),
@@ -257,7 +211,10 @@ async fn serve(args: Args) -> Result<(), Failure> {
     let readiness = Readiness::default();
     let app = App {
         cluster,
-        settings: Arc::new(args.decisions.settings()),
+        settings: Arc::new(Settings {
+            panic_on_service: args.panic_on_service.clone(),
+            ..args.decisions.settings()
+        }),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
         bodies: args.limits.bodies(),
@@ -293,16 +250,23 @@ async fn serve(args: Args) -> Result<(), Failure> {
         version = VERSION,
         webhook = %local_address(&webhook)?,
         metrics = %local_address(&plain)?,
-        mode = ?args.decisions.mode,
+        mode = ?args.decisions.settings().mode,
         "serving"
     );
     tasks.spawn(
         "the reloading of the certificate",
         tls::reload(files, pair, current),
     );
-    tasks.spawn("the metrics server", plain.run());
+    tasks.spawn(METRICS_SERVER, plain.run());
     tasks.spawn(WEBHOOK_SERVER, webhook.run());
-    until_the_end(tasks, &control, &readiness, args.shutdown_delay_duration).await
+    until_the_end(
+        tasks,
+        &mut signals,
+        &control,
+        &readiness,
+        args.shutdown_delay_duration,
+    )
+    .await
 }
 
 fn local_address(server: &Server) -> Result<SocketAddr, Failure> {
@@ -310,6 +274,7 @@ fn local_address(server: &Server) -> Result<SocketAddr, Failure> {
 }
 
 const WEBHOOK_SERVER: &str = "the webhook server";
+const METRICS_SERVER: &str = "the metrics server";
 
 async fn start_source(
     source: &SourceArgs,
@@ -319,7 +284,7 @@ async fn start_source(
 ) -> Result<(), Failure> {
     if source.from_files.is_empty() {
         let client =
-            super::explain::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
+            connect::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
         tasks.spawn(
             "the watch of the cluster",
             watch::run(client.client, writer, status),
@@ -377,11 +342,11 @@ impl Tasks {
 
 async fn until_the_end(
     mut tasks: Tasks,
+    signals: &mut Signals,
     control: &DrainControl,
     readiness: &Readiness,
     delay: Duration,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::new().map_err(Failure::failed)?;
     tokio::select! {
         () = signals.next() => {}
         ended = tasks.next_ended() => return Err(ended_early(ended)),
@@ -389,23 +354,31 @@ async fn until_the_end(
     tracing::info!(delay = %Human(delay), "ending: not ready from now on, and serving for a while yet");
     readiness.shut_down();
     control.enter(Phase::Draining);
-    let drained = async {
-        tokio::time::sleep(delay).await;
-        control.enter(Phase::Closing);
-        loop {
-            let (name, panicked) = tasks.next_ended().await;
-            if name == WEBHOOK_SERVER || panicked {
-                return;
-            }
-        }
-    };
     tokio::select! {
-        () = drained => {
-            tracing::info!("ended");
-            Ok(())
-        }
-        () = signals.next() => Err(Failure::failed("a second signal came, so requests in flight were cut off")),
+        () = tokio::time::sleep(delay) => {}
+        ended = tasks.next_ended() => return Err(ended_early(ended)),
+        () = signals.next() => return Err(cut_off()),
     }
+    control.enter(Phase::Closing);
+    loop {
+        let ended = tokio::select! {
+            ended = tasks.next_ended() => ended,
+            () = signals.next() => return Err(cut_off()),
+        };
+        match ended {
+            (WEBHOOK_SERVER, false) => {
+                tracing::info!("ended");
+                return Ok(());
+            }
+            // It ends like the webhook's, and may be first.
+            (METRICS_SERVER, false) => {}
+            ended => return Err(ended_early(ended)),
+        }
+    }
+}
+
+fn cut_off() -> Failure {
+    Failure::failed("a second signal came, so requests in flight were cut off")
 }
 
 fn ended_early((name, panicked): (&str, bool)) -> Failure {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::planner::allocation::Threshold;
+
 /// A duration such as `15s`, `5m` or `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text
@@ -45,6 +47,13 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("{text} is not between 0 and 1"))
     }
+}
+
+/// An overload threshold.
+pub fn threshold(text: &str) -> Result<Threshold, String> {
+    Threshold::parse(text).ok_or_else(|| {
+        format!("{text:?} is no decimal between 0 and 10 of at most six digits, such as 0.35")
+    })
 }
 
 /// A Service as `namespace/name`.

@@ -113,7 +113,15 @@ impl Objects {
         let Some(kind) = kind else {
             return Err("it has no kind, so it is no Kubernetes object".into());
         };
+        let version = value.get("apiVersion").and_then(Value::as_str);
+        // Others have kinds of these names too, such as serving.knative.dev/v1 Services.
+        let ours = match kind {
+            "Node" | "Service" => version.is_none_or(|version| version == "v1"),
+            "EndpointSlice" => version.is_none_or(|version| version == "discovery.k8s.io/v1"),
+            _ => true,
+        };
         match kind {
+            _ if !ours => {}
             "Node" => self.nodes.push(named(value)?),
             "Service" => self.services.push(with_namespace(named(value)?)),
             "EndpointSlice" => self.slices.push(with_namespace(named(value)?)),
@@ -394,6 +402,15 @@ mod tests {
                 .len(),
             0
         );
+    }
+
+    #[test]
+    fn kinds_of_other_groups_are_passed_over() {
+        let core = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+        let knative = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\n";
+        let objects = read(&format!("{core}---\n{knative}")).unwrap();
+        assert_eq!(objects.services.len(), 1);
+        assert_eq!(objects.services[0]["apiVersion"], "v1");
     }
 
     #[test]

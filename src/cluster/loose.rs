@@ -309,7 +309,7 @@ pub trait WireText: AsRef<str> + Shaped + Clone + fmt::Debug + PartialEq {}
 impl WireText for Box<str> {}
 impl WireText for Text<'_> {}
 
-/// That the owned wire types can be read by kube's watcher.
+/// That the owned wire types can be read by kube's list and watch calls.
 const _: fn() = || {
     fn owned<T: DeserializeOwned>() {}
     owned::<Loose<Pairs<Box<str>>>>();

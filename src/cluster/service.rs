@@ -1,5 +1,6 @@
 //! What a Service says, for opt-in.
 
+use super::loose::{Loose, Pairs};
 use super::wire::{Service, Wire};
 
 /// The annotation of Kubernetes before 1.27, which still wins over [`TOPOLOGY_MODE`] where both stand.
@@ -40,7 +41,7 @@ pub enum TrafficDistribution {
 /// Why kube-proxy does not use hints for a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintsUnused {
-    /// It is headless.
+    /// It has no cluster IP: headless, or of type ExternalName.
     Headless,
     /// It belongs to another proxy.
     OtherServiceProxy,
@@ -94,7 +95,7 @@ fn read_topology_mode(wire: &Service<Box<str>>) -> Option<(AnnotationKey, Topolo
 
 fn read_hints_unused(wire: &Service<Box<str>>) -> Option<HintsUnused> {
     let spec = wire.spec.get()?;
-    if spec.cluster_ip.text() == Some("None") {
+    if spec.cluster_ip.text() == Some("None") || spec.kind.text() == Some("ExternalName") {
         return Some(HintsUnused::Headless);
     }
     if wire
@@ -123,7 +124,14 @@ fn is_open_from_outside(wire: &Service<Box<str>>) -> bool {
         .status
         .get()
         .and_then(|status| status.load_balancer.get());
-    let ingress = load_balancer.is_some_and(|lb| !lb.ingress.items().is_empty());
+    // As kube-proxy takes it: a name is not for it, and an address of mode Proxy is another's.
+    let is_virtual_ip = |ingress: &Loose<Pairs<Box<str>>>| {
+        ingress.get().is_some_and(|ingress| {
+            ingress.get("ip").is_some_and(|ip| !ip.is_empty())
+                && ingress.get("ipMode").is_none_or(|mode| mode == "VIP")
+        })
+    };
+    let ingress = load_balancer.is_some_and(|lb| lb.ingress.items().iter().any(is_virtual_ip));
     node_port || ingress || !spec.external_ips.items().is_empty()
 }
 
@@ -165,14 +173,21 @@ mod tests {
             r#"{"spec":{"internalTrafficPolicy":"Local"},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#,
         );
         assert_eq!(ingress.hints_unused, None);
+        let by_name = read(
+            r#"{"spec":{"internalTrafficPolicy":"Local"},"status":{"loadBalancer":{"ingress":[{"hostname":"lb"}]}}}"#,
+        );
+        assert_eq!(
+            by_name.hints_unused,
+            Some(HintsUnused::InternalTrafficPolicyLocal)
+        );
     }
 
     #[test]
     fn headless_and_foreign_services_do_not_use_hints() {
-        assert_eq!(
-            read(r#"{"spec":{"clusterIP":"None"}}"#).hints_unused,
-            Some(HintsUnused::Headless)
-        );
+        for spec in [r#"{"clusterIP":"None"}"#, r#"{"type":"ExternalName"}"#] {
+            let service = read(&format!(r#"{{"spec":{spec}}}"#));
+            assert_eq!(service.hints_unused, Some(HintsUnused::Headless), "{spec}");
+        }
         let foreign =
             format!(r#"{{"metadata":{{"labels":{{"{SERVICE_PROXY_NAME}":"x"}}}},"spec":{{}}}}"#);
         assert_eq!(

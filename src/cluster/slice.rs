@@ -21,9 +21,6 @@ pub enum AddressType {
 }
 
 impl AddressType {
-    /// Those that are hinted.
-    pub const HINTED: [Self; 2] = [Self::Ipv4, Self::Ipv6];
-
     fn read(text: Option<&str>) -> Self {
         match text {
             Some("IPv4") => Self::Ipv4,
@@ -116,8 +113,6 @@ impl HintSet {
 pub struct EndpointRecord {
     /// Its first address, which is the one that kube-proxy uses.
     pub address: Address,
-    /// The uid of the object behind it.
-    pub uid: Option<Key>,
     /// Where it is.
     pub place: Place,
     /// Its zone hints.
@@ -179,14 +174,20 @@ impl SliceRecord {
 
 /// The Service that a slice belongs to, as `namespace/name`.
 pub fn service_of<T: WireText>(wire: &EndpointSlice<T>) -> Option<String> {
+    service_in("", wire)
+}
+
+/// The same for a slice in `namespace`, or in its own where that is empty.
+pub fn service_in<T: WireText>(namespace: &str, wire: &EndpointSlice<T>) -> Option<String> {
     let metadata = wire.metadata()?;
     let service = metadata
         .label(SERVICE_NAME_LABEL)
         .filter(|name| !name.is_empty())?;
-    Some(format!(
-        "{}/{service}",
-        metadata.namespace.text().unwrap_or_default()
-    ))
+    let namespace = match namespace {
+        "" => metadata.namespace.text().unwrap_or_default(),
+        namespace => namespace,
+    };
+    Some(format!("{namespace}/{service}"))
 }
 
 fn read_ports<T: WireText>(wire: &EndpointSlice<T>) -> Box<[PortKey]> {
@@ -212,12 +213,6 @@ fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {
     let place = place.or_else(|| Key::of_present(endpoint.node_name.text()).map(Place::Node));
     EndpointRecord {
         address: Address::of(endpoint.address().unwrap_or_default()),
-        uid: Key::of_present(
-            endpoint
-                .target_ref
-                .get()
-                .and_then(|target| target.uid.text()),
-        ),
         place: place.unwrap_or(Place::Nowhere),
         hints: HintSet::read(endpoint.zone_hints()),
         ready: endpoint.is_ready(),
@@ -228,7 +223,6 @@ fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {
 fn unreadable() -> EndpointRecord {
     EndpointRecord {
         address: Address::of(""),
-        uid: None,
         place: Place::Nowhere,
         hints: HintSet::Empty,
         ready: false,

@@ -13,7 +13,7 @@ use super::node::{NodeRecord, NodeRules};
 use super::service::ServiceRecord;
 use super::slice::{self, AddressType, SliceRecord};
 use super::wire::{EndpointSlice, Node, Service, Wire};
-use crate::planner::capacity::{self, Capacity, Zone};
+use crate::planner::capacity::{self, Capacity};
 
 type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -90,7 +90,7 @@ pub struct ServiceState {
     /// Its slices, in no order.
     pub slices: Vec<Arc<SliceRecord>>,
     /// What was last decided for each address type, for the log; the meaning is the log's.
-    pub last_logged: Arc<[AtomicU64; 2]>,
+    pub last_logged: Arc<[AtomicU64; 3]>,
 }
 
 /// What is known of the cluster.
@@ -252,27 +252,28 @@ pub struct Writer {
 /// Nodes turn NotReady one by one, and a storm is seen only when it has taken its part of them: what it took until then
 /// is not what capacity was.
 #[derive(Debug, Default)]
-struct BeforeStorm(Option<(Timestamp, Capacity)>);
+struct BeforeStorm {
+    fullest: Option<Capacity>,
+    /// Whether that is how things are now.
+    in_force: bool,
+    /// When that was last so, if it no longer is.
+    until: Timestamp,
+}
 
 impl BeforeStorm {
     /// How long the fullest capacity is remembered: kubelets that went silent together are marked within a minute.
     const MEMORY: SignedDuration = SignedDuration::from_mins(2);
 
     fn note(&mut self, measured: &Capacity, now: Timestamp) {
-        if measured.obstacle().is_some() {
-            return;
+        if self.in_force {
+            self.until = now;
         }
-        let stays = self.0.as_ref().is_some_and(|(at, fullest)| {
-            fullest.sufficient_nodes() > measured.sufficient_nodes()
-                && now.duration_since(*at) < Self::MEMORY
-        });
-        if !stays {
-            self.0 = Some((now, measured.clone()));
+        let remembered = now.duration_since(self.until) < Self::MEMORY;
+        let fuller = |fullest: &Capacity| fullest.sufficient_nodes() > measured.sufficient_nodes();
+        self.in_force = !(remembered && self.fullest.as_ref().is_some_and(fuller));
+        if self.in_force {
+            self.fullest = Some(measured.clone());
         }
-    }
-
-    fn zones(&self) -> Option<Vec<Zone>> {
-        self.0.as_ref().map(|(_, capacity)| capacity.zones.clone())
     }
 }
 
@@ -450,19 +451,14 @@ impl Writer {
         if !storm {
             self.before_storm.note(&measured, now);
         }
-        let next = match self.before_storm.zones() {
-            // The list of nodes that do not count is told as it is; the zones are those from before.
-            Some(zones) if storm => {
-                let insufficient = Vec::new();
-                let ignored = measured.ignored;
-                MeasuredCapacity::new(
-                    Capacity {
-                        zones,
-                        insufficient,
-                        ignored,
-                    },
-                    true,
-                )
+        let next = match &self.before_storm.fullest {
+            // Which nodes do not count is told as it is; all else is as it was.
+            Some(fullest) if storm => {
+                let held = Capacity {
+                    ignored: measured.ignored,
+                    ..fullest.clone()
+                };
+                MeasuredCapacity::new(held, true)
             }
             _ => MeasuredCapacity::new(measured, false),
         };
@@ -544,7 +540,7 @@ fn with_slice(state: &ServiceState, record: SliceRecord) -> Option<ServiceState>
 /// The place of an address type in [`ServiceState::last_logged`].
 #[must_use]
 pub fn log_slot(address_type: AddressType) -> usize {
-    usize::from(address_type == AddressType::Ipv6)
+    address_type as usize
 }
 
 #[cfg(test)]
@@ -648,8 +644,11 @@ mod tests {
         assert!(!writer.cluster().capacity().frozen);
     }
 
-    #[test]
-    fn a_storm_that_comes_node_by_node_is_held_as_before_its_first() {
+    /// Twenty nodes, eight of them in zone a, and how the zones were before the first of `batches` turned NotReady, each
+    /// so many minutes after the one before.
+    fn held_after(
+        batches: &[(std::ops::Range<usize>, i64)],
+    ) -> (Arc<MeasuredCapacity>, Arc<MeasuredCapacity>) {
         let mut writer = listed();
         let zone = |i: usize| ["a", "b"][usize::from(i >= 8)];
         for i in 0..20 {
@@ -657,13 +656,51 @@ mod tests {
         }
         writer.settle(now());
         let before = writer.cluster().capacity();
-        for i in 0..12 {
-            writer.apply_node(&node(&format!("n{i}"), zone(i), "False"), now());
-            writer.settle(now());
+        let mut time = now();
+        for (nodes, minutes) in batches {
+            time += SignedDuration::from_mins(*minutes);
+            for i in nodes.clone() {
+                writer.apply_node(&node(&format!("n{i}"), zone(i), "False"), time);
+                writer.settle(time);
+            }
         }
-        let frozen = writer.cluster().capacity();
-        assert!(frozen.frozen);
-        assert_eq!(frozen.capacity.zones, before.capacity.zones);
+        (before, writer.cluster().capacity())
+    }
+
+    #[test]
+    fn a_storm_that_comes_node_by_node_is_held_as_before_its_first() {
+        for batches in [
+            &[(0..12, 0)][..],
+            &[(0..8, 10), (8..12, 1)],
+            &[(0..1, 10), (1..12, 0)],
+        ] {
+            let (before, held) = held_after(batches);
+            assert!(held.frozen, "{batches:?}");
+            assert_eq!(held.capacity.zones, before.capacity.zones, "{batches:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_went_long_before_the_storm_are_not_held() {
+        let (before, held) = held_after(&[(0..4, 10), (4..12, 10)]);
+        assert!(held.frozen);
+        assert!(held.capacity.sufficient_nodes() < before.capacity.sufficient_nodes());
+    }
+
+    #[test]
+    fn a_storm_does_not_make_up_for_a_node_without_a_zone() {
+        let mut writer = listed();
+        for i in 0..20 {
+            writer.apply_node(&node(&format!("n{i}"), ["a", "b"][i % 2], "True"), now());
+        }
+        writer.apply_node(&node("bare", "", "True"), now());
+        writer.settle(now());
+        for i in 0..13 {
+            writer.apply_node(&node(&format!("n{i}"), ["a", "b"][i % 2], "False"), now());
+        }
+        writer.settle(now());
+        let held = writer.cluster().capacity();
+        assert!(held.frozen && held.capacity.obstacle().is_some());
     }
 
     #[test]

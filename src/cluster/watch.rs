@@ -56,7 +56,7 @@ pub fn with_timeouts(mut config: kube::Config) -> kube::Config {
     config
 }
 
-/// A wire type with the metadata that kube's watcher wants to see.
+/// A wire type with the metadata that kube's calls want to see.
 #[derive(Debug, Clone)]
 struct Watched<W> {
     metadata: ObjectMeta,

@@ -61,7 +61,6 @@ wire!(
     /// `ObjectMeta`.
     Metadata {
         name: T,
-        generate_name: T,
         namespace: T,
         resource_version: T,
         creation_timestamp: T,
@@ -106,6 +105,8 @@ wire!(
 wire!(
     /// Its `spec`.
     ServiceSpec {
+        #[serde(rename = "type")]
+        kind: T,
         #[serde(rename = "clusterIP")]
         cluster_ip: T,
         #[serde(rename = "externalIPs")]

@@ -1,6 +1,7 @@
 //! Whether a Service asks for hints, and for which heuristic: the first match counts.
 
 use crate::cluster::service::{AnnotationKey, ServiceRecord, TopologyMode, TrafficDistribution};
+use crate::settings::Settings;
 
 /// A way to plan hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,24 +72,28 @@ pub enum OptIn {
 
 /// Reads what a Service says.
 #[must_use]
-pub fn read(service: &ServiceRecord) -> OptIn {
+pub fn read(service: &ServiceRecord, settings: &Settings) -> OptIn {
     match (&service.topology_mode, service.traffic_distribution) {
         (Some((key, TopologyMode::Auto)), _) => OptIn::Heuristic((*key).into(), Heuristic::Auto),
         (Some((_, TopologyMode::Disabled)), distribution) => OptIn::Disabled {
             kubernetes_hints: distribution.is_some(),
         },
         (Some((_, TopologyMode::Other(value))), _) => OptIn::Other(value.clone()),
-        (None, Some(TrafficDistribution::SameZone)) => {
+        (None, Some(TrafficDistribution::SameZone)) if settings.honor_traffic_distribution => {
             OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Auto)
         }
         (None, Some(TrafficDistribution::SameNode)) => OptIn::SameNode,
-        (None, None) => OptIn::Nothing,
+        (None, Some(TrafficDistribution::SameZone) | None) => OptIn::Nothing,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(service: &ServiceRecord) -> OptIn {
+        super::read(service, &Settings::default())
+    }
 
     fn service(
         mode: Option<TopologyMode>,
@@ -145,5 +150,15 @@ mod tests {
         );
         assert_eq!(with(Some(TrafficDistribution::SameNode)), OptIn::SameNode);
         assert_eq!(with(None), OptIn::Nothing);
+    }
+
+    #[test]
+    fn a_traffic_distribution_alone_can_be_left_to_kubernetes() {
+        let settings = Settings {
+            honor_traffic_distribution: false,
+            ..Settings::default()
+        };
+        let alone = service(None, Some(TrafficDistribution::SameZone));
+        assert_eq!(super::read(&alone, &settings), OptIn::Nothing);
     }
 }

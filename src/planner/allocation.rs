@@ -20,6 +20,23 @@ impl Threshold {
         Self { millionths }
     }
 
+    /// Reads a decimal between 0 and 10 of at most six digits behind the point, such as `0.35`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty()
+            || whole.len() > 2
+            || fraction.len() > 6
+            || !digits(whole)
+            || !digits(fraction)
+        {
+            return None;
+        }
+        let millionths = format!("{whole}{fraction:0<6}").parse().ok()?;
+        (millionths <= 10 * MILLION).then_some(Self { millionths })
+    }
+
     /// As a fraction of the average load, for people and JSON.
     #[must_use]
     pub fn as_fraction(self) -> f64 {
@@ -173,6 +190,17 @@ mod tests {
         for endpoints in [6, 12, 24] {
             let needs = Needs::new(&[4000; 5], endpoints, T).unwrap();
             assert_eq!(needs.minimum(), [endpoints / 6; 5]);
+        }
+    }
+
+    #[test]
+    fn thresholds_are_decimals_of_six_digits() {
+        let millionths = |text| Threshold::parse(text).map(|threshold| threshold.millionths);
+        assert_eq!(millionths("0.2"), Some(200_000));
+        assert_eq!(millionths("0.333334"), Some(333_334));
+        assert_eq!(millionths("10"), Some(10_000_000));
+        for bad in ["", ".2", "-1", "10.1", "0.1234567", "1e1", "nan", "٣"] {
+            assert_eq!(millionths(bad), None, "{bad}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What kube-proxy does with the hints: `topologyModeFromHints` of k8s.io/kubernetes/pkg/proxy, for a zone.
 //!
-//! Node hints are left out: zonewise never lets one stand beside zone hints.
+//! Node hints, which kube-proxy tries first, are left out: a slice that is hinted here has none, and one that Kubernetes
+//! hints for nodes is left to it.
 
 /// A ready endpoint as kube-proxy in one zone sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

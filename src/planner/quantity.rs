@@ -1,7 +1,5 @@
 //! CPU quantities, as `k8s.io/apimachinery/pkg/api/resource` parses them.
 
-use std::fmt;
-
 /// Thousandths of a CPU core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millicores(pub u64);
@@ -11,12 +9,6 @@ impl Millicores {
     ///
     /// Above every machine, and low enough that the exact arithmetic over a cluster never overflows.
     pub const MOST: Self = Self(1_000_000_000_000);
-}
-
-impl fmt::Display for Millicores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}m", self.0)
-    }
 }
 
 /// Why a text is no quantity; the words are those of apimachinery's three errors.

@@ -38,7 +38,7 @@ impl Shortfall {
         self.weights.iter().filter(|&&weight| weight > 0).count()
     }
 
-    /// What would help, found by trying it: not for the path of a request.
+    /// What would help, found by trying it, which takes longer than deciding: for sentences.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         const REACH: u32 = 1000;
@@ -151,7 +151,7 @@ pub enum Reason {
     PreferSameNode,
     /// kube-proxy uses endpoints on its own node alone.
     InternalTrafficPolicyLocal,
-    /// No cluster IP, so kube-proxy is not asked.
+    /// No cluster IP (headless, or of type ExternalName), so kube-proxy is not asked.
     Headless,
     /// The label `service.kubernetes.io/service-proxy-name` hands the Service to another proxy.
     OtherServiceProxy,
@@ -218,7 +218,7 @@ impl Reason {
         }
     }
 
-    /// All words, for metrics that start at zero.
+    /// All words: the fixed set of the metrics' label.
     pub const WORDS: [&str; 19] = [
         "InsufficientNodeInfo",
         "NodesReadyInOneZoneOnly",
@@ -268,9 +268,14 @@ impl Reason {
             Self::NotOptedIn => "Nothing asks for hints; annotate the Service with \
                                  service.kubernetes.io/topology-mode: Auto."
                 .into(),
+            Self::OtherHeuristic { value } if value.starts_with("zonewise.dev/") => format!(
+                "The Service's topology annotation says {:?}, which is no heuristic of this version; write Auto.",
+                shortened(value)
+            ),
             Self::OtherHeuristic { value } => {
                 format!(
-                    "The Service's topology annotation says {value:?}, which another implementation may act on."
+                    "The Service's topology annotation says {:?}, which another implementation may act on.",
+                    shortened(value)
                 )
             }
             Self::PreferSameNode => {
@@ -282,7 +287,7 @@ impl Reason {
                     .into()
             }
             Self::Headless => {
-                "The Service is headless: clients choose endpoints, not kube-proxy.".into()
+                "The Service has no cluster IP, so clients choose endpoints, not kube-proxy.".into()
             }
             Self::OtherServiceProxy => {
                 "The label service.kubernetes.io/service-proxy-name gives the Service to \
@@ -333,6 +338,14 @@ fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
         and_more(more)
     );
     text[..1].to_uppercase() + &text[1..]
+}
+
+/// As much of a text that somebody else wrote as fits a sentence.
+fn shortened(text: &str) -> &str {
+    const MOST: usize = 100;
+    text.char_indices()
+        .nth(MOST)
+        .map_or(text, |(end, _)| &text[..end])
 }
 
 fn describe(missing: &Missing) -> String {

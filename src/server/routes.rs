@@ -261,18 +261,20 @@ fn answer_review(app: &App, body: &[u8]) -> Response {
             body,
         ),
         Ok(Err(bad)) => return refuse(app, bad.into()),
-        Err(_) => match mutate::allow_untouched(body) {
-            Some(body) => {
-                let labels = AdmissionLabels {
-                    webhook: "mutate",
-                    operation: "OTHER",
-                    decision: "Untouched",
-                    reason: "Panic",
-                };
-                (labels, body)
+        Err(_) => {
+            match std::panic::catch_unwind(|| mutate::allow_untouched(body)).unwrap_or(None) {
+                Some(body) => {
+                    let labels = AdmissionLabels {
+                        webhook: "mutate",
+                        operation: "OTHER",
+                        decision: "Untouched",
+                        reason: "Panic",
+                    };
+                    (labels, body)
+                }
+                None => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
             }
-            None => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        },
+        }
     };
     app.metrics.count_admission(&labels, start.elapsed());
     ([(header::CONTENT_TYPE, JSON)], body).into_response()

@@ -1,14 +1,14 @@
-//! `/mutate`: from the bytes of a review to the bytes of its answer. Pure: it writes nothing and asks nobody.
+//! `/mutate`: from the bytes of a review to the bytes of its answer. Nothing is written and nobody asked; all that stays
+//! is what was last decided, for the log.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::Ordering;
 
 use super::patch::{self, Wanted};
-use super::review::{self, BadReview, Operation, Request};
-use crate::cluster::loose::Text;
-use crate::cluster::slice::{SERVICE_NAME_LABEL, SliceRecord};
+use super::review::{self, BadReview, Operation};
+use crate::cluster::slice::{self, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState, log_slot};
-use crate::cluster::wire::{EndpointSlice, Wire as _};
+use crate::cluster::wire::EndpointSlice;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::settings::{Mode, Settings};
 
@@ -44,7 +44,8 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
             reason: "OtherKind",
         });
     };
-    let service = service_of(&request, object);
+    // The namespace is the request's: the object may not say.
+    let service = slice::service_in(request.namespace(), object);
     assert!(
         !(service.is_some() && service == settings.panic_on_service),
         "asked to by --panic-on-service"
@@ -54,7 +55,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
     let patch = match settings.mode {
         Mode::Active => patch_for(&decision, object, request.old_object.get(), || {
-            review::stored_managed_fields(body)
+            review::stored_managed_fields(body, patch::TRIGGER_TIME)
         }),
         Mode::Observe | Mode::Off => None,
     };
@@ -80,19 +81,6 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
 pub fn allow_untouched(body: &[u8]) -> Option<Vec<u8>> {
     let (api_version, request) = review::parse(body).ok()?;
     Some(review::allow(&api_version, request.uid(), None))
-}
-
-/// `namespace/name` of the Service; the namespace is the request's, since the object may not say.
-fn service_of(request: &Request<'_>, object: &EndpointSlice<Text<'_>>) -> Option<String> {
-    let metadata = object.metadata()?;
-    let name = metadata
-        .label(SERVICE_NAME_LABEL)
-        .filter(|name| !name.is_empty())?;
-    let namespace = match request.namespace() {
-        "" => metadata.namespace.text().unwrap_or_default(),
-        namespace => namespace,
-    };
-    Some(format!("{namespace}/{name}"))
 }
 
 /// The patch that carries out a decision.
@@ -131,7 +119,6 @@ fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision
     if before == now {
         return;
     }
-    let message = decision.message();
     let (decided, address_type) = (decision.verdict.word(), slice.address_type.word());
     if before == 0 && decision.verdict == Verdict::Untouched {
         tracing::debug!(
@@ -139,7 +126,8 @@ fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision
             address_type,
             decision = decided,
             reason,
-            "{message}"
+            "{}",
+            decision.message()
         );
     } else {
         tracing::info!(
@@ -147,7 +135,8 @@ fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision
             address_type,
             decision = decided,
             reason,
-            "{message}"
+            "{}",
+            decision.message()
         );
     }
 }

@@ -1,6 +1,7 @@
 //! The AdmissionReview, borrowed from the request's bytes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::cluster::loose::{Loose, Text};
@@ -162,12 +163,13 @@ impl Request<'_> {
     }
 }
 
-/// The JSON of `metadata.managedFields` of the stored object, if all other metadata that the patch does not look at is
-/// as stored.
+/// The JSON of `metadata.managedFields` of the stored object, if putting it back takes nothing from anybody: the lists
+/// as sent and as stored must differ in nothing but times and `annotation`, and so must the metadata that the patch
+/// does not look at. Somebody who begins to manage a field, as server-side apply does, must find that stored.
 ///
 /// Read anew from the body: it is long, and few requests need it.
 #[must_use]
-pub fn stored_managed_fields(body: &[u8]) -> Option<String> {
+pub fn stored_managed_fields(body: &[u8], annotation: &str) -> Option<String> {
     let review: Raw<RawRequest<'_>> = serde_json::from_slice(body).ok()?;
     let (object, old) = (
         review.request.object.metadata,
@@ -176,10 +178,33 @@ pub fn stored_managed_fields(body: &[u8]) -> Option<String> {
     let text = |value: Option<&RawValue>| value.map(|value| value.get().to_owned());
     let same = text(object.owner_references) == text(old.owner_references)
         && text(object.finalizers) == text(old.finalizers)
-        && text(object.deletion_timestamp) == text(old.deletion_timestamp);
-    old.managed_fields
-        .filter(|_| same)
-        .map(|fields| fields.get().to_owned())
+        && text(object.deletion_timestamp) == text(old.deletion_timestamp)
+        && managers(object.managed_fields, annotation) == managers(old.managed_fields, annotation);
+    text(old.managed_fields.filter(|_| same))
+}
+
+/// Who manages what, without times and without `annotation`.
+fn managers(managed_fields: Option<&RawValue>, annotation: &str) -> Option<Vec<Value>> {
+    let mut entries: Vec<Value> = serde_json::from_str(managed_fields?.get()).ok()?;
+    for entry in &mut entries {
+        entry.as_object_mut()?.remove("time");
+        let Some(metadata) = entry
+            .pointer_mut("/fieldsV1/f:metadata")
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        if let Some(annotations) = metadata
+            .get_mut("f:annotations")
+            .and_then(Value::as_object_mut)
+        {
+            annotations.remove(&format!("f:{annotation}"));
+            if annotations.keys().all(|key| key == ".") {
+                metadata.remove("f:annotations");
+            }
+        }
+    }
+    Some(entries)
 }
 
 #[derive(Deserialize)]
@@ -279,18 +304,28 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_are_read_as_they_stand() {
-        let body = |owner: &str| {
+    fn managed_fields_come_back_only_where_that_takes_nothing_from_anybody() {
+        let entry = |manager: &str, time: &str, annotations: &str| {
             format!(
-                r#"{{"request":{{"object":{{"metadata":{{"ownerReferences":[{owner}]}}}},
-                    "oldObject":{{"metadata":{{"ownerReferences":[1],"managedFields":[{{"a": 1}}]}}}}}}}}"#
+                r#"{{"manager":"{manager}","time":"{time}","fieldsV1":{{"f:metadata":{{{annotations}"f:labels":{{}}}}}}}}"#
             )
         };
-        assert_eq!(
-            stored_managed_fields(body("1").as_bytes()).as_deref(),
-            Some(r#"[{"a": 1}]"#)
-        );
-        assert_eq!(stored_managed_fields(body("2").as_bytes()), None);
+        let with = r#""f:annotations":{".":{},"f:trigger":{}},"#;
+        let body = |owner: &str, sent: &str, stored: &str| {
+            format!(
+                r#"{{"request":{{"object":{{"metadata":{{"ownerReferences":[{owner}],"managedFields":[{sent}]}}}},
+                    "oldObject":{{"metadata":{{"ownerReferences":[1],"managedFields":[{stored}]}}}}}}}}"#
+            )
+        };
+        let stored = entry("controller", "1", with);
+        let ask = |owner: &str, sent: &str| {
+            stored_managed_fields(body(owner, sent, &stored).as_bytes(), "trigger")
+        };
+        let sent = entry("controller", "2", "");
+        assert_eq!(ask("1", &sent), Some(format!("[{stored}]")));
+        assert_eq!(ask("2", &sent), None, "another owner");
+        let alice = format!("{sent},{}", entry("alice", "2", ""));
+        assert_eq!(ask("1", &alice), None, "another manager");
     }
 
     #[test]

@@ -1,0 +1,66 @@
+//! The flags that decisions follow, the same for every command that decides.
+
+use std::time::Duration;
+
+use super::values;
+use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
+use crate::cluster::store::StoreRules;
+use crate::planner::allocation::Threshold;
+use crate::settings::{Mode, Settings};
+
+/// What decisions follow.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Decisions")]
+pub struct DecisionArgs {
+    /// Active patches; Observe decides, counts and explains, but patches nothing; Off leaves every slice alone
+    #[arg(
+        long,
+        env = "ZONEWISE_MODE",
+        value_enum,
+        default_value_t,
+        ignore_case = true
+    )]
+    mode: Mode,
+    /// How far above the average an endpoint may be loaded: 0.2 is 20 %
+    #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, value_name = "DECIMAL")]
+    overload_threshold: Threshold,
+    /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
+    #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    honor_traffic_distribution: bool,
+    /// How long a new node may lack zone or CPU before that counts
+    #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
+    node_grace: Duration,
+    /// Labels that leave a node out of capacity, whatever their value
+    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL")]
+    excluded_node_labels: Vec<String>,
+    /// Hold capacity as it was while more than this part of the nodes is NotReady
+    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
+    freeze_not_ready: f64,
+    /// zonewise's own Service, whose slices are left alone
+    #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
+    own_service: Option<String>,
+}
+
+impl DecisionArgs {
+    /// How to decide.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            mode: self.mode,
+            threshold: self.overload_threshold,
+            honor_traffic_distribution: self.honor_traffic_distribution,
+            own_service: self.own_service.clone(),
+            panic_on_service: None,
+        }
+    }
+
+    /// How to read and sum up nodes.
+    pub fn store_rules(&self) -> StoreRules {
+        StoreRules {
+            nodes: NodeRules {
+                excluded_labels: self.excluded_node_labels.clone(),
+                grace: self.node_grace,
+            },
+            freeze_not_ready: self.freeze_not_ready,
+        }
+    }
+}
