@@ -67,17 +67,12 @@ impl Decision {
     /// One sentence for people.
     #[must_use]
     pub fn message(&self) -> String {
-        match &self.reason {
-            Some(reason) => reason.message(),
-            None => {
-                let hinted = self.hints.iter().flatten().count();
-                let endpoints = if hinted == 1 {
-                    "endpoint of the slice is"
-                } else {
-                    "endpoints of the slice are"
-                };
-                format!("{hinted} ready {endpoints} hinted.")
-            }
+        if let Some(reason) = &self.reason {
+            return reason.message();
+        }
+        match self.hints.iter().flatten().count() {
+            1 => "1 ready endpoint of the slice is hinted.".to_owned(),
+            hinted => format!("{hinted} ready endpoints of the slice are hinted."),
         }
     }
 }
