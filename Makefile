@@ -30,7 +30,8 @@ test: controlplane quantities ## Run every test, against a real control plane to
 	$(call step,the release build survives a panic)
 	@cargo build --release
 	@ZONEWISE_TEST_BINARY=$(abspath target/release/zonewise) \
-		cargo test --test serve -- --exact $(PANIC_TEST) | tee /dev/stderr | grep -q '1 passed'
+		cargo test --test serve -- --exact $(PANIC_TEST) | tee target/panic-test.log
+	@grep -q '1 passed' target/panic-test.log
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)
