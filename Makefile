@@ -35,7 +35,7 @@ test: controlplane quantities ## Run every test, against a real control plane to
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --all-targets --no-fail-fast
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --lib --bins --tests --no-fail-fast
 
 controlplane: $(CONTROLPLANE) ## Build the test control plane: etcd, Kubernetes and KWOK in one program
 
