@@ -32,7 +32,7 @@ const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const WEIGHTS: [u64; 3] = [8000, 4000, 4000];
 
 /// The zones of each ten endpoints in a row, as in the peer.
-const PLACEMENT: [usize; 10] = [1, 2, 1, 0, 1, 2, 1, 0, 1, 2];
+const PLACEMENT: [u16; 10] = [1, 2, 1, 0, 1, 2, 1, 0, 1, 2];
 
 /// The Service of peers/cluster.yaml.
 const SERVICE: &str = "shop/web";
@@ -47,7 +47,7 @@ fn main() {
     criterion.final_summary();
 }
 
-fn zone_of(endpoint: usize) -> usize {
+fn zone_of(endpoint: usize) -> u16 {
     PLACEMENT[endpoint % PLACEMENT.len()]
 }
 
@@ -177,7 +177,7 @@ fn endpoint(number: usize, hint: Option<&str>) -> Value {
         "addresses": [format!("10.244.{}.{}", number / 250, number % 250 + 2)],
         "conditions": {"ready": true, "serving": true, "terminating": false},
         "targetRef": {"kind": "Pod", "uid": format!("uid-{number}")},
-        "zone": ZONES[zone_of(number)],
+        "zone": ZONES[usize::from(zone_of(number))],
     });
     if let Some(zone) = hint {
         endpoint["hints"] = json!({"forZones": [{"name": zone}]});

@@ -4,18 +4,16 @@
 //! and the capacity of the zones; it answers with a [`Decision`]. It writes nothing and asks nobody.
 
 pub mod endpoint_set;
+mod hints;
 pub mod opt_in;
 
 use std::sync::Arc;
 
-use self::endpoint_set::{EndpointSet, Member, Stand};
+use self::endpoint_set::{EndpointSet, Stand};
 use self::opt_in::{Heuristic, OptIn, OptInSource};
 use crate::cluster::service::HintsUnused;
-use crate::cluster::slice::{AddressType, SliceRecord};
+use crate::cluster::slice::{AddressType, EndpointRecord, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity, ServiceState};
-use crate::planner::allocation::{Needs, Threshold};
-use crate::planner::auto::Origin;
-use crate::planner::plan::{self, BelowMinimum};
 use crate::planner::reason::Reason;
 use crate::settings::{Mode, Settings};
 
@@ -130,8 +128,8 @@ impl<'a> Snapshot<'a> {
 
     /// Where an endpoint stands.
     #[must_use]
-    pub fn stand(&self, member: &Member<'_>) -> Stand {
-        endpoint_set::stand(member, &self.capacity, |node| {
+    pub fn stand(&self, record: &EndpointRecord) -> Stand {
+        endpoint_set::stand(record, &self.capacity, |node| {
             self.cluster.zone_of_node(node)
         })
     }
@@ -167,6 +165,8 @@ impl Refusal {
 }
 
 /// Decides on `slice`, which belongs to the Service `service` (`namespace/name`) where it names one.
+///
+/// The hints in its records are those that its endpoints have now, as stored: a plan keeps what is good of them.
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot<'_>,
@@ -181,7 +181,7 @@ pub fn decide(
             .service
             .as_ref()
             .expect("a Service that opted in is known");
-        plan_slice(snapshot, state, slice, settings.threshold)
+        plan_slice(snapshot, state, slice, settings)
     });
     let capacity = snapshot.capacity.clone();
     match outcome {
@@ -263,7 +263,7 @@ fn plan_slice(
     snapshot: &Snapshot<'_>,
     state: &ServiceState,
     slice: &SliceRecord,
-    threshold: Threshold,
+    settings: &Settings,
 ) -> Result<Vec<Option<u16>>, Refusal> {
     let siblings = state.slices.iter().map(|sibling| &**sibling);
     // One whose address type can't be read may be of this one.
@@ -285,156 +285,7 @@ fn plan_slice(
     if let Some(reason) = snapshot.capacity.capacity.obstacle() {
         return Err(Refusal::strip(reason));
     }
-    let set = EndpointSet::gather(&slices, |_| true, |member| snapshot.stand(member));
-    let problem = Problem {
-        snapshot,
-        slices: &slices,
-        set: &set,
-        weights: &snapshot.capacity.weights,
-        threshold,
-    };
-    let hints = problem.solve().map_err(Refusal::strip)?;
-    Ok(set.project(slice, &hints))
-}
-
-/// One set of endpoints and what is asked of its hints.
-struct Problem<'a> {
-    snapshot: &'a Snapshot<'a>,
-    slices: &'a [&'a SliceRecord],
-    set: &'a EndpointSet<'a>,
-    weights: &'a [u64],
-    threshold: Threshold,
-}
-
-impl Problem<'_> {
-    /// A zone for every member of the set.
-    ///
-    /// The plan is one for the whole set. Siblings may still carry hints of another plan, and one request can't change
-    /// them: where our part beside their hints breaks the guarantee, our part is planned anew around what they have;
-    /// where even that fails, the plan for the whole stands, and the siblings come to it when they are written.
-    fn solve(&self) -> Result<Vec<u16>, Reason> {
-        let origins = self.origins()?;
-        let whole =
-            plan::auto(self.weights, self.threshold, &origins).map_err(Reason::Shortfall)?;
-        if let Some(reason) = self.port_below_minimum(&whole) {
-            return Err(reason);
-        }
-        let Some(stored) = self.stored_hints_of_siblings() else {
-            return Ok(whole);
-        };
-        let ours = |hints: &[u16]| beside_stored(hints, &stored);
-        if self.meets_guarantee(&ours(&whole)) {
-            return Ok(whole);
-        }
-        let around = self.plan_around(&origins, &stored);
-        Ok(around
-            .filter(|hints| self.meets_guarantee(&ours(hints)))
-            .unwrap_or(whole))
-    }
-
-    fn origins(&self) -> Result<Vec<Origin>, Reason> {
-        let mut origins = Vec::with_capacity(self.set.members().len());
-        let mut lost = Vec::new();
-        for member in self.set.members() {
-            match self.snapshot.stand(member) {
-                Stand::Zone(zone) => origins.push(Origin::Zone(usize::from(zone))),
-                Stand::Homeless => origins.push(Origin::Homeless),
-                Stand::Unknown => lost.push(member.record.address),
-            }
-        }
-        match lost.first() {
-            None => Ok(origins),
-            Some(first) => Err(Reason::NoZoneSpecified {
-                address: first.to_string().into(),
-                more: lost.len() - 1,
-            }),
-        }
-    }
-
-    /// The zone that each member from a sibling is hinted for as stored; nothing where there is no sibling, or where
-    /// one is not hinted as Auto would hint it.
-    fn stored_hints_of_siblings(&self) -> Option<Vec<Option<u16>>> {
-        let stored = |member: &Member<'_>| {
-            if member.in_request {
-                return Some(None);
-            }
-            let [zone] = member.record.hints.zones() else {
-                return None;
-            };
-            self.snapshot.capacity.zone_number(*zone).map(Some)
-        };
-        let hints: Vec<Option<u16>> = self
-            .set
-            .members()
-            .iter()
-            .map(stored)
-            .collect::<Option<_>>()?;
-        hints.iter().any(Option::is_some).then_some(hints)
-    }
-
-    /// A plan in which only members of the request's slice are free.
-    fn plan_around(&self, origins: &[Origin], stored: &[Option<u16>]) -> Option<Vec<u16>> {
-        let endpoints = u32::try_from(origins.len()).ok()?;
-        let needs = Needs::new(self.weights, endpoints, self.threshold).ok()?;
-        let fixed = plan::count(stored.iter().flatten().copied(), self.weights.len());
-        let free: Vec<Origin> = origins
-            .iter()
-            .zip(stored)
-            .filter(|(_, stored)| stored.is_none())
-            .map(|(origin, _)| *origin)
-            .collect();
-        let mut planned = plan::around(&needs, &free, &fixed)?.into_iter();
-        stored
-            .iter()
-            .map(|stored| stored.or_else(|| planned.next()))
-            .collect()
-    }
-
-    /// The guarantee, for all endpoints and for those behind each port by itself.
-    fn meets_guarantee(&self, hints: &[u16]) -> bool {
-        self.below_minimum(hints).is_none() && self.port_below_minimum(hints).is_none()
-    }
-
-    fn below_minimum(&self, hints: &[u16]) -> Option<BelowMinimum> {
-        let hinted = plan::count(hints.iter().copied(), self.weights.len());
-        plan::below_minimum(self.weights, &hinted, self.threshold)
-    }
-
-    /// The first port whose endpoints, which are fewer than the Service's, are short in a zone.
-    fn port_below_minimum(&self, hints: &[u16]) -> Option<Reason> {
-        endpoint_set::uneven_ports(self.slices)
-            .into_iter()
-            .find_map(|port| {
-                let behind = EndpointSet::gather(
-                    self.slices,
-                    |slice| slice.ports.contains(port),
-                    |member| self.snapshot.stand(member),
-                );
-                let hints: Vec<u16> = behind
-                    .members()
-                    .iter()
-                    .filter_map(|m| self.set.hint_of(m, hints))
-                    .collect();
-                let BelowMinimum {
-                    zone,
-                    hinted,
-                    minimum,
-                } = self.below_minimum(&hints)?;
-                let zone = self.snapshot.capacity.capacity.zones[zone].name.clone();
-                Some(Reason::PortBelowMinimum {
-                    port: port.name.clone(),
-                    zone,
-                    hinted,
-                    minimum,
-                })
-            })
-    }
-}
-
-fn beside_stored(hints: &[u16], stored: &[Option<u16>]) -> Vec<u16> {
-    hints
-        .iter()
-        .zip(stored)
-        .map(|(&planned, stored)| stored.unwrap_or(planned))
-        .collect()
+    let set = EndpointSet::gather(&slices, |record| snapshot.stand(record));
+    let hints = hints::plan(&snapshot.capacity, &slices, &set, settings);
+    Ok(set.project(&hints.map_err(Refusal::strip)?))
 }

@@ -440,11 +440,11 @@ struct Outcome {
 impl Outcome {
     fn of(snapshot: &Snapshot<'_>, records: &[Arc<SliceRecord>], threshold: Threshold) -> Self {
         let slices: Vec<&SliceRecord> = records.iter().map(|record| &**record).collect();
-        let set = EndpointSet::gather(&slices, |_| true, |member| snapshot.stand(member));
+        let set = EndpointSet::gather(&slices, |record| snapshot.stand(record));
         let capacity = snapshot.capacity().clone();
         let number = |zone| capacity.zone_number(zone).map(usize::from);
         let endpoint = |member: &crate::decide::endpoint_set::Member<'_>| kube_proxy::Endpoint {
-            zone: match snapshot.stand(member) {
+            zone: match member.stand {
                 Stand::Zone(zone) => Some(usize::from(zone)),
                 Stand::Homeless | Stand::Unknown => None,
             },

@@ -1,6 +1,7 @@
 //! What can be set, for the parts that decide.
 
 use crate::planner::allocation::Threshold;
+use crate::planner::plan::KeepRules;
 
 /// What zonewise does with its decisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +23,8 @@ pub struct Settings {
     pub mode: Mode,
     /// The overload threshold.
     pub threshold: Threshold,
+    /// When hints that meet the guarantee give way to better ones.
+    pub keep: KeepRules,
     /// Whether `trafficDistribution: PreferSameZone` alone asks for hints.
     pub honor_traffic_distribution: bool,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
@@ -35,6 +38,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Active,
             threshold: Threshold::KUBERNETES,
+            keep: KeepRules::default(),
             honor_traffic_distribution: true,
             own_service: None,
             panic_on_service: None,

@@ -3,3 +3,4 @@
 pub mod mutate;
 pub mod patch;
 pub mod review;
+pub mod stored;

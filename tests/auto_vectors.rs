@@ -47,7 +47,10 @@ impl Vector {
                 .iter()
                 .position(|z| *z == zone)
                 .expect("endpoints stand in zones with CPU");
-            std::iter::repeat_n(Origin::Zone(number), *count as usize)
+            std::iter::repeat_n(
+                Origin::Zone(u16::try_from(number).unwrap()),
+                *count as usize,
+            )
         };
         self.endpoints.iter().flat_map(of_zone).collect()
     }

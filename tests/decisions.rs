@@ -10,6 +10,7 @@ use zonewise::cluster::store::{StoreRules, Writer};
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
 use zonewise::settings::{Mode, Settings};
 use zonewise::webhook::mutate::patch_for;
+use zonewise::webhook::stored::{StoredEndpoints, take_stored_hints};
 
 /// A cluster in which each of zones a, b and c has one node of four cores.
 struct World {
@@ -52,22 +53,21 @@ impl World {
         self.objects.load(StoreRules::default(), Timestamp::now())
     }
 
-    fn decide(&self, slice: &Value) -> Decision {
+    /// Decides on `slice`, which is about to be stored in place of `old`.
+    fn decide(&self, slice: &Value, old: Option<&Value>) -> Decision {
         let cluster = self.writer().cluster();
         let wire = typed_slice(slice).unwrap();
+        let old = old.map(|old| typed_slice(old).unwrap());
+        let mut record = SliceRecord::read(&wire);
+        take_stored_hints(&mut record, &wire, &StoredEndpoints::of(old.as_ref()));
         let service = service_of(&wire);
         let snapshot = Snapshot::take(&cluster, service.as_deref());
-        decide(
-            &snapshot,
-            service.as_deref(),
-            &SliceRecord::read(&wire),
-            &self.settings,
-        )
+        decide(&snapshot, service.as_deref(), &record, &self.settings)
     }
 
     /// Verdict and reason, such as `Strip OptedOut`.
     fn verdict(&self, slice: &Value) -> String {
-        let decision = self.decide(slice);
+        let decision = self.decide(slice, None);
         let reason = decision
             .reason
             .map(|reason| reason.word())
@@ -79,7 +79,7 @@ impl World {
 
     /// The hints of each endpoint, as `a` or `-`, once the slice is stored in place of `old`.
     fn stored_hints(&self, slice: &Value, old: Option<&Value>) -> String {
-        let decision = self.decide(slice);
+        let decision = self.decide(slice, old);
         let (typed, old) = (
             typed_slice(slice).unwrap(),
             old.map(|old| typed_slice(old).unwrap()),
@@ -267,7 +267,7 @@ fn an_endpoint_without_a_zone_takes_that_of_its_node() {
     sent["endpoints"][2]["nodeName"] = "node-c".into();
     assert_eq!(world.stored_hints(&sent, None), "a b c");
     sent["endpoints"][2]["nodeName"] = "node-x".into();
-    let decision = world.decide(&sent);
+    let decision = world.decide(&sent, None);
     assert_eq!(decision.verdict, Verdict::Strip);
     assert!(
         decision.message().contains("10.0.0.3"),
@@ -295,7 +295,7 @@ fn an_endpoint_in_a_zone_without_capacity_is_hinted_for_one_that_has() {
 fn one_node_without_a_zone_strips_and_is_named() {
     let mut world = World::auto();
     world.add(node("node-x", None, "4"));
-    let decision = world.decide(&slice("abc"));
+    let decision = world.decide(&slice("abc"), None);
     assert_eq!(
         decision
             .reason
@@ -345,8 +345,14 @@ fn each_port_by_itself_must_meet_the_minima() {
     let mut in_one_zone = slice_from("web-2", "aaa", 11);
     in_one_zone["ports"] = metrics["ports"].clone();
     let mut world = World::auto();
-    world.add(in_one_zone);
-    assert_eq!(world.verdict(&slice("abbbcc")), "Strip PortBelowMinimum");
+    world.add(in_one_zone.clone());
+    assert_eq!(world.stored_hints(&slice("abbbcc"), None), "a b b a c c");
+    assert_eq!(world.stored_hints(&in_one_zone, None), "a b c");
+    let mut too_few = slice_from("web-2", "aa", 11);
+    too_few["ports"] = metrics["ports"].clone();
+    let mut world = World::auto();
+    world.add(too_few);
+    assert_eq!(world.verdict(&slice("abbbcca")), "Strip PortBelowMinimum");
     // The same name with another number is the same set.
     let mut renumbered = slice_from("web-4", "c", 31);
     renumbered["ports"][0]["port"] = 8081.into();
@@ -370,6 +376,79 @@ fn siblings_with_hints_of_another_plan_are_planned_around() {
         3,
         "{hints}: all that c needs must come from this slice"
     );
+}
+
+#[test]
+fn a_slice_that_no_hints_fit_beside_its_siblings_goes_without_until_they_are_written() {
+    let in_b = slice_from("web-2", "bbbbbb", 11);
+    let mut world = World::auto();
+    world.add(hinted(in_b.clone(), "b b b b b b"));
+    assert_eq!(world.verdict(&slice("abc")), "Strip SiblingsOutOfStep");
+    let mut world = World::auto();
+    world.add(slice("abc"));
+    let mended = world.stored_hints(&in_b, Some(&hinted(in_b.clone(), "b b b b b b")));
+    assert_eq!(mended, "c a c b b b");
+    world.add(hinted(in_b, &mended));
+    assert_eq!(world.stored_hints(&slice("abc"), None), "a a c");
+}
+
+#[test]
+fn a_slice_whose_siblings_have_hints_of_another_heuristic_waits_for_them() {
+    let mut several = hinted(slice_from("web-2", "abc", 11), "a b c");
+    several["endpoints"][0]["hints"]["forZones"] = json!([{"name": "a"}, {"name": "b"}]);
+    let mut world = World::auto();
+    world.add(several.clone());
+    assert_eq!(world.verdict(&slice("abc")), "Strip SiblingsOutOfStep");
+    let mut world = World::auto();
+    world.add(slice("abc"));
+    assert_eq!(world.stored_hints(&several, Some(&several)), "a b c");
+}
+
+#[test]
+fn a_zone_that_is_gone_costs_nobody_else_their_hints() {
+    let mut world = World::auto();
+    // The zone of the third endpoint has no node any more.
+    world.add(hinted(slice_from("web-2", "abx", 11), "a b x"));
+    assert_eq!(world.stored_hints(&slice("abcabcc"), None), "a b c a b c c");
+}
+
+#[test]
+fn hints_that_were_stored_stay_though_the_controller_leaves_them_out() {
+    let world = World::auto();
+    let sent = slice("aaaaaaaabbbbbbbccccccc");
+    let (fresh, kept) = (
+        "a a a a a a a a b b b b b b b c c c c c c c",
+        "c a a a a a a a b b b b b b b c c c c c c c",
+    );
+    let stored = hinted(sent.clone(), kept);
+    assert_eq!(world.stored_hints(&sent, None), fresh);
+    assert_eq!(world.stored_hints(&sent, Some(&stored)), kept);
+    // Another pod on the address is another endpoint.
+    let mut replaced = sent;
+    replaced["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "uid": "new"});
+    assert_eq!(world.stored_hints(&replaced, Some(&stored)), fresh);
+}
+
+#[test]
+fn many_uneven_ports_are_not_all_looked_at() {
+    let mut world = World::auto();
+    let ports = |range: std::ops::Range<u32>| -> Value {
+        let port = |n| json!({"name": format!("p{n}"), "protocol": "TCP", "port": 1});
+        range.map(port).collect()
+    };
+    for n in 0..257 {
+        let mut sibling = slice_from(&format!("web-{}", n + 2), "", 11);
+        sibling["ports"] = ports(n..n + 1);
+        world.add(sibling);
+    }
+    assert_eq!(world.verdict(&slice("abc")), "Strip TooManyPorts");
+    let mut world = World::auto();
+    let mut wide = slice_from("web-2", "abc", 11);
+    wide["ports"] = ports(0..20_000);
+    world.add(wide);
+    let mut other = slice("abc");
+    other["ports"] = ports(10_000..30_000);
+    assert_eq!(world.verdict(&other), "Hints", "three sets of ports");
 }
 
 #[test]

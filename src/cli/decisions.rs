@@ -6,6 +6,7 @@ use super::values;
 use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
 use crate::cluster::store::StoreRules;
 use crate::planner::allocation::Threshold;
+use crate::planner::plan::KeepRules;
 use crate::settings::{Mode, Settings};
 
 /// What decisions follow.
@@ -24,6 +25,12 @@ pub struct DecisionArgs {
     /// How far above the average an endpoint may be loaded: 0.2 is 20 %
     #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, value_name = "DECIMAL")]
     overload_threshold: Threshold,
+    /// Hints that meet the threshold stay unless a fresh plan lowers the worst overload by more than this
+    #[arg(long, env = "ZONEWISE_KEEP_OVERLOAD", default_value = "0.10", value_parser = values::fraction, value_name = "FRACTION")]
+    keep_overload: f64,
+    /// …or raises the part of the traffic that stays in its zone by more than this
+    #[arg(long, env = "ZONEWISE_KEEP_IN_ZONE", default_value = "0.05", value_parser = values::fraction, value_name = "FRACTION")]
+    keep_in_zone: f64,
     /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
     #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     honor_traffic_distribution: bool,
@@ -47,6 +54,10 @@ impl DecisionArgs {
         Settings {
             mode: self.mode,
             threshold: self.overload_threshold,
+            keep: KeepRules {
+                overload: self.keep_overload,
+                in_zone: self.keep_in_zone,
+            },
             honor_traffic_distribution: self.honor_traffic_distribution,
             own_service: self.own_service.clone(),
             panic_on_service: None,

@@ -86,7 +86,8 @@ pub enum HintSet {
 }
 
 impl HintSet {
-    fn read<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
+    /// The set of these zones' names.
+    pub fn of<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
         let Some(first) = names.next() else {
             return Self::Empty;
         };
@@ -214,7 +215,7 @@ fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {
     EndpointRecord {
         address: Address::of(endpoint.address().unwrap_or_default()),
         place: place.unwrap_or(Place::Nowhere),
-        hints: HintSet::read(endpoint.zone_hints()),
+        hints: HintSet::of(endpoint.zone_hints()),
         ready: endpoint.is_ready(),
         terminating: endpoint.is_terminating(),
     }

@@ -1,16 +1,30 @@
 //! The endpoints of a Service as kube-proxy merges them from its slices.
 
 use crate::cluster::key::Key;
-use crate::cluster::slice::{EndpointRecord, Place, PortKey, SliceRecord};
+use crate::cluster::slice::{Address, EndpointRecord, Place, PortKey, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
 
 /// A ready endpoint that counts, whatever number of slices it stands in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Member<'a> {
     /// The copy that counts.
     pub record: &'a EndpointRecord,
-    /// Whether that copy is in the request's slice.
-    pub in_request: bool,
+    /// Where it stands.
+    pub stand: Stand,
+    /// The number of the slice that has this copy; 0 is the request's.
+    pub slice: usize,
+    /// Whether the request's slice has a ready copy of it, which needs a hint.
+    pub needs_hint: bool,
+    /// Where all copies of its address are.
+    copies: std::ops::Range<usize>,
+}
+
+impl Member<'_> {
+    /// Whether the copy that counts is in the request's slice.
+    #[must_use]
+    pub fn in_request(&self) -> bool {
+        self.slice == 0
+    }
 }
 
 /// Where an endpoint stands.
@@ -24,13 +38,13 @@ pub enum Stand {
     Unknown,
 }
 
-/// Finds out where a member stands: its own zone, or that of its node.
+/// Finds out where an endpoint stands: in its own zone, or that of its node.
 pub fn stand(
-    member: &Member<'_>,
+    record: &EndpointRecord,
     capacity: &MeasuredCapacity,
     zone_of_node: impl FnOnce(Key) -> Option<Key>,
 ) -> Stand {
-    let zone = match member.record.place {
+    let zone = match record.place {
         Place::Zone(zone) => Some(zone),
         Place::Node(node) => zone_of_node(node),
         Place::Nowhere => None,
@@ -43,58 +57,98 @@ pub fn stand(
     }
 }
 
+/// An endpoint in one of the slices.
+#[derive(Debug, Clone, Copy)]
+struct Copy<'a> {
+    address: Address,
+    record: &'a EndpointRecord,
+    slice: usize,
+    /// Its place in its slice.
+    place: usize,
+}
+
+impl Copy<'_> {
+    fn in_request(&self) -> bool {
+        self.slice == 0
+    }
+
+    /// Which of several copies of one address counts, the first best: one that is not terminating, as in kube-proxy,
+    /// then the request's, then one that is ready.
+    fn rank(&self) -> (bool, bool, bool) {
+        (
+            self.record.terminating,
+            !self.in_request(),
+            !self.record.ready,
+        )
+    }
+}
+
 /// The members, in the order of their addresses: no order of slices or endpoints shows through.
 #[derive(Debug)]
 pub struct EndpointSet<'a> {
+    copies: Vec<Copy<'a>>,
     members: Vec<Member<'a>>,
+    /// For each endpoint of the request's slice, its member.
+    of_request: Vec<Option<usize>>,
 }
 
 impl<'a> EndpointSet<'a> {
-    /// Merges the slices that `counts` and that have a usable port. The first slice is the request's.
+    /// Merges the slices that have a usable port. The first slice is the request's.
     ///
-    /// An address that stands twice counts once: a copy that is not terminating first, as in kube-proxy, then the
-    /// request's, then one that is ready, then the first by zone. A ready copy in the request's slice counts in any
-    /// case, since it needs a hint.
-    pub fn gather(
-        slices: &[&'a SliceRecord],
-        counts: impl Fn(&SliceRecord) -> bool,
-        stand: impl Fn(&Member<'a>) -> Stand,
-    ) -> Self {
-        let mut copies: Vec<Member<'a>> = Vec::new();
-        for (place, slice) in slices.iter().enumerate() {
-            if !slice.ports.is_empty() && counts(slice) {
-                copies.extend(slice.endpoints.iter().map(|record| Member {
-                    record,
-                    in_request: place == 0,
-                }));
+    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand. A ready copy
+    /// in the request's slice counts in any case, since it needs a hint.
+    pub fn gather(slices: &[&'a SliceRecord], stand: impl Fn(&EndpointRecord) -> Stand) -> Self {
+        let mut copies = Vec::with_capacity(slices.iter().map(|s| s.endpoints.len()).sum());
+        for (number, slice) in slices.iter().enumerate() {
+            if slice.ports.is_empty() {
+                continue;
             }
-        }
-        let rank = |copy: &Member<'_>| {
-            (
-                copy.record.address,
-                copy.record.terminating,
-                !copy.in_request,
-                !copy.record.ready,
-            )
-        };
-        copies.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| stand(a).cmp(&stand(b))));
-        let same_address = |a: &Member<'_>, b: &Member<'_>| a.record.address == b.record.address;
-        let members = copies.chunk_by(same_address).filter_map(|copies| {
-            let first = copies[0];
-            let ours = || {
-                copies
-                    .iter()
-                    .copied()
-                    .find(|copy| copy.in_request && copy.record.ready)
+            let copy = |(place, record): (usize, &'a EndpointRecord)| Copy {
+                address: record.address,
+                record,
+                slice: number,
+                place,
             };
-            if first.record.ready {
-                Some(first)
-            } else {
-                ours()
-            }
+            copies.extend(slice.endpoints.iter().enumerate().map(copy));
+        }
+        copies.sort_unstable_by(|a, b| {
+            let by_rank = || a.rank().cmp(&b.rank());
+            let by_stand = || stand(a.record).cmp(&stand(b.record));
+            a.address
+                .cmp(&b.address)
+                .then_with(by_rank)
+                .then_with(by_stand)
+                .then_with(|| a.record.hints.zones().cmp(b.record.hints.zones()))
         });
-        Self {
-            members: members.collect(),
+        let mut set = Self {
+            members: Vec::with_capacity(copies.len()),
+            of_request: vec![None; slices.first().map_or(0, |slice| slice.endpoints.len())],
+            copies,
+        };
+        set.merge(stand);
+        set
+    }
+
+    fn merge(&mut self, stand: impl Fn(&EndpointRecord) -> Stand) {
+        let mut start = 0;
+        while let Some(first) = self.copies.get(start) {
+            let more = self.copies[start + 1..].iter();
+            let end = start + 1 + more.take_while(|c| c.address == first.address).count();
+            let copies = &self.copies[start..end];
+            let ours = copies.iter().find(|c| c.in_request() && c.record.ready);
+            if let Some(counting) = Some(first).filter(|c| c.record.ready).or(ours) {
+                for copy in copies.iter().filter(|c| c.in_request() && c.record.ready) {
+                    self.of_request[copy.place] = Some(self.members.len());
+                }
+                self.members.push(Member {
+                    record: counting.record,
+                    stand: stand(counting.record),
+                    slice: counting.slice,
+                    needs_hint: ours.is_some(),
+                    copies: start..end,
+                });
+            }
+            start = end;
         }
     }
 
@@ -104,35 +158,56 @@ impl<'a> EndpointSet<'a> {
         &self.members
     }
 
-    fn place_of(&self, endpoint: &EndpointRecord) -> Option<usize> {
-        self.members
-            .binary_search_by_key(&endpoint.address, |member| member.record.address)
-            .ok()
+    /// A member's part when members are parted by ports, given a number for the ports of each slice. Whichever slice is
+    /// the request's, it is the same: that of the best copy, and of equal ones the least.
+    #[must_use]
+    pub fn part_of(&self, member: usize, ports: &[usize]) -> Option<usize> {
+        let copies = self.copies[self.members[member].copies.clone()].iter();
+        let best = copies.min_by_key(|copy| {
+            (
+                copy.record.terminating,
+                !copy.record.ready,
+                ports[copy.slice],
+            )
+        });
+        best.map(|copy| ports[copy.slice])
     }
 
-    /// The hint among `hints`, which are in the order of the members, for the address of another set's member.
-    #[must_use]
-    pub fn hint_of(&self, member: &Member<'_>, hints: &[u16]) -> Option<u16> {
-        self.place_of(member.record).map(|place| hints[place])
-    }
-
-    /// The hints for the endpoints of a slice, in their order: one for each ready endpoint of a slice that counts.
-    #[must_use]
-    pub fn project(&self, slice: &SliceRecord, hints: &[u16]) -> Vec<Option<u16>> {
-        let counts = !slice.ports.is_empty();
-        let hint = |endpoint: &EndpointRecord| {
-            (counts && endpoint.ready)
-                .then(|| self.place_of(endpoint))
-                .flatten()
-                .map(|place| hints[place])
+    /// The members behind ports that only `slices`, by number, have.
+    pub fn behind(&self, slices: &[usize]) -> impl Iterator<Item = usize> {
+        let is_behind = |member: &Member<'_>| {
+            let mut copies = self.copies[member.copies.clone()]
+                .iter()
+                .filter(|copy| slices.binary_search(&copy.slice).is_ok());
+            let first = copies.next();
+            first.is_some_and(|copy| {
+                copy.record.ready || copies.any(|c| c.in_request() && c.record.ready)
+            })
         };
-        slice.endpoints.iter().map(hint).collect()
+        (0..self.members.len()).filter(move |&member| is_behind(&self.members[member]))
+    }
+
+    /// The hints for the endpoints of the request's slice, in their order, from hints in the order of the members.
+    #[must_use]
+    pub fn project(&self, hints: &[Option<u16>]) -> Vec<Option<u16>> {
+        let hint = |member: &Option<usize>| member.and_then(|member| hints[member]);
+        self.of_request.iter().map(hint).collect()
     }
 }
 
-/// The ports that some slices have and others lack; none where all slices that count have the same.
+/// A port, and the slices that have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortGroup<'a> {
+    /// One of the ports that the same slices have.
+    pub port: &'a PortKey,
+    /// The numbers of these slices, in order.
+    pub slices: Vec<usize>,
+}
+
+/// Ports that some slices have and others lack, one for each set of slices; none where all slices that count have the
+/// same ports.
 #[must_use]
-pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<&'a PortKey> {
+pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
     let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
     let Some(first) = counting.next() else {
         return Vec::new();
@@ -140,8 +215,30 @@ pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<&'a PortKey> {
     if counting.all(|slice| slice.ports == first.ports) {
         return Vec::new();
     }
-    let mut ports: Vec<&PortKey> = slices.iter().flat_map(|slice| slice.ports.iter()).collect();
+    let ports_of = |(number, slice): (usize, &&'a SliceRecord)| {
+        slice.ports.iter().map(move |port| (port, number))
+    };
+    let mut ports: Vec<(&PortKey, usize)> = slices.iter().enumerate().flat_map(ports_of).collect();
     ports.sort_unstable();
-    ports.dedup();
-    ports
+    let mut groups: Vec<PortGroup<'_>> = ports
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|same| PortGroup {
+            port: same[0].0,
+            slices: same.iter().map(|(_, number)| *number).collect(),
+        })
+        .collect();
+    groups.sort_by(|a, b| a.slices.cmp(&b.slices));
+    groups.dedup_by(|later, first| later.slices == first.slices);
+    groups.sort_by_key(|group| group.port);
+    groups
+}
+
+/// For each slice a number that says which ports it has: the same for the same ports, whatever the order of slices.
+#[must_use]
+pub fn number_of_ports(slices: &[&SliceRecord]) -> Vec<usize> {
+    let mut distinct: Vec<&[PortKey]> = slices.iter().map(|slice| &*slice.ports).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let number = |slice: &&SliceRecord| distinct.partition_point(|ports| *ports < &*slice.ports);
+    slices.iter().map(number).collect()
 }

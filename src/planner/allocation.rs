@@ -61,6 +61,8 @@ pub struct Needs {
     total: u64,
     endpoints: u32,
     minimum: Box<[u32]>,
+    /// `max(desired, minimum)` of each zone, in parts of an endpoint.
+    targets: Box<[i128]>,
 }
 
 impl Needs {
@@ -92,7 +94,12 @@ impl Needs {
         if needed > u64::from(endpoints) {
             return Err(short(ShortfallKind::Minima { needed }));
         }
+        let target = |(&weight, &minimum): (&u64, &u32)| {
+            let desired = i128::from(weight) * i128::from(endpoints);
+            desired.max(i128::from(minimum) * i128::from(total))
+        };
         Ok(Self {
+            targets: weights.iter().zip(&minimum).map(target).collect(),
             weights: weights.into(),
             total,
             endpoints,
@@ -112,18 +119,51 @@ impl Needs {
         &self.minimum
     }
 
+    /// Endpoints that the needs are for.
+    #[must_use]
+    pub fn endpoints(&self) -> u32 {
+        self.endpoints
+    }
+
+    /// A zone's part of all capacity, as a fraction.
+    #[must_use]
+    pub fn share(&self, zone: usize) -> f64 {
+        super::plan::ratio(self.weights[zone], self.total)
+    }
+
     /// The total that fractions of endpoints are counted in: one endpoint is `unit()` parts.
     #[must_use]
     pub(super) fn unit(&self) -> i128 {
         i128::from(self.total)
     }
 
-    /// `max(desired, minimum)` of a zone, in parts of [`Self::unit`].
+    /// How far a zone with so many hints is above `max(desired, minimum)`, or below where it is negative, in parts of
+    /// [`Self::unit`].
     #[must_use]
-    pub(super) fn target(&self, zone: usize) -> i128 {
-        let desired = i128::from(self.weights[zone]) * i128::from(self.endpoints);
-        desired.max(i128::from(self.minimum[zone]) * self.unit())
+    pub(super) fn surplus(&self, zone: usize, hinted: u32) -> i128 {
+        i128::from(hinted) * self.unit() - self.targets[zone]
     }
+
+    /// The zone that is furthest below its target, the first of several.
+    #[must_use]
+    pub(super) fn furthest_below(&self, hinted: &[u32]) -> usize {
+        let below = (0..self.zones()).map(|zone| (zone, -self.surplus(zone, hinted[zone])));
+        most(below).map_or(0, |(zone, _)| zone)
+    }
+
+    /// The zone that misses the most of its minimum, the first of several; nothing where every zone has its own.
+    #[must_use]
+    pub(super) fn furthest_below_minimum(&self, hinted: &[u32]) -> Option<usize> {
+        let zones = self.minimum.iter().zip(hinted).enumerate();
+        let missing =
+            zones.map(|(zone, (minimum, hinted))| (zone, minimum.saturating_sub(*hinted)));
+        most(missing.filter(|(_, missing)| *missing > 0)).map(|(zone, _)| zone)
+    }
+}
+
+/// The first of the zones with the greatest value.
+pub(super) fn most<T: PartialOrd>(values: impl Iterator<Item = (usize, T)>) -> Option<(usize, T)> {
+    values.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 /// `ceil(share · endpoints / (1 + threshold))`.

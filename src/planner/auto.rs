@@ -1,133 +1,74 @@
-//! Heuristic Auto: every endpoint for its own zone, then as few as needed for others.
+//! Heuristic Auto, in counts: every endpoint for its own zone, then as few as needed for others.
 //!
 //! The redistribution is that of Kubernetes' topology cache (k8s.io/endpointslice/topologycache), with its ties, which
 //! there follow map order, decided by zone name. Two steps are ours: endpoints from zones without capacity are given
 //! away first, and a repair at the end brings every zone to its minimum, which Kubernetes does not.
 
-use super::allocation::Needs;
-
-/// How many endpoints of each zone serve each zone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flows {
-    zones: usize,
-    counts: Vec<u32>,
-}
-
-impl Flows {
-    /// Every endpoint serves its own zone, and homeless ones none yet.
-    fn at_home(own: &[u32]) -> Self {
-        let zones = own.len();
-        let mut flows = Self {
-            zones,
-            counts: vec![0; zones * (zones + 1)],
-        };
-        for (zone, &count) in own.iter().enumerate() {
-            *flows.cell(Origin::Zone(zone), zone) = count;
-        }
-        flows
-    }
-
-    fn cell(&mut self, from: Origin, to: usize) -> &mut u32 {
-        &mut self.counts[from.row(self.zones) * self.zones + to]
-    }
-
-    /// How many endpoints from `from` are hinted for zone `to`.
-    #[must_use]
-    pub fn get(&self, from: Origin, to: usize) -> u32 {
-        self.counts[from.row(self.zones) * self.zones + to]
-    }
-}
+use super::allocation::{Needs, most};
 
 /// Where an endpoint stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// In a zone with capacity, by its number.
-    Zone(usize),
+    Zone(u16),
     /// In a zone that has no counted capacity: no hint may name it.
     Homeless,
 }
 
-impl Origin {
-    fn row(self, zones: usize) -> usize {
-        match self {
-            Self::Zone(zone) => zone,
-            Self::Homeless => zones,
-        }
-    }
-}
-
-/// Which zones the endpoints serve, given `own` ready endpoints in each zone and `homeless` ones elsewhere, beside
-/// `fixed` ones for each zone whose hints can't be changed.
+/// How many endpoints are to serve each zone, given `own` ready endpoints in each zone and `homeless` ones elsewhere,
+/// beside `fixed` ones for each zone whose hints can't be changed and do not count in the answer.
 ///
 /// `needs` must be for all of these endpoints. Every zone ends with at least its minimum; nothing where the fixed ones
 /// do not allow that, which can't be when there are none.
 #[must_use]
-pub fn allocate(needs: &Needs, own: &[u32], homeless: u32, fixed: &[u32]) -> Option<Flows> {
-    let hinted = own
-        .iter()
-        .zip(fixed)
-        .map(|(own, fixed)| i128::from(own + fixed))
-        .collect();
-    let fixed = fixed.iter().map(|&count| i128::from(count)).collect();
+pub fn allocate(needs: &Needs, own: &[u32], homeless: u32, fixed: &[u32]) -> Option<Vec<u32>> {
     let mut allocation = Allocation {
         needs,
         fixed,
-        hinted,
-        flows: Flows::at_home(own),
+        hinted: own
+            .iter()
+            .zip(fixed)
+            .map(|(own, fixed)| own + fixed)
+            .collect(),
     };
-    allocation.give_away_homeless(homeless);
+    for _ in 0..homeless {
+        let neediest = needs.furthest_below(&allocation.hinted);
+        allocation.hinted[neediest] += 1;
+    }
     allocation.redistribute();
-    allocation.repair().then_some(allocation.flows)
+    let free = |allocation: Allocation<'_>| {
+        let all = allocation.hinted.into_iter().zip(fixed);
+        all.map(|(hinted, fixed)| hinted - fixed).collect()
+    };
+    allocation.repair().then(|| free(allocation))
 }
 
 struct Allocation<'a> {
     needs: &'a Needs,
     /// Hints that can't be changed, by zone.
-    fixed: Vec<i128>,
+    fixed: &'a [u32],
     /// All hints, by zone.
-    hinted: Vec<i128>,
-    flows: Flows,
-}
-
-/// The first of the zones with the greatest value.
-fn most(values: impl Iterator<Item = (usize, i128)>) -> Option<(usize, i128)> {
-    values.reduce(|best, next| if next.1 > best.1 { next } else { best })
+    hinted: Vec<u32>,
 }
 
 impl Allocation<'_> {
-    /// How far a zone is above its target (below: negative), in parts of an endpoint.
     fn surplus(&self, zone: usize) -> i128 {
-        self.hinted[zone] * self.needs.unit() - self.needs.target(zone)
-    }
-
-    fn furthest_below(&self) -> Option<(usize, i128)> {
-        most((0..self.needs.zones()).map(|zone| (zone, -self.surplus(zone))))
+        self.needs.surplus(zone, self.hinted[zone])
     }
 
     fn can_give(&self, zone: usize) -> bool {
         self.hinted[zone] > self.fixed[zone]
     }
 
-    fn give_away_homeless(&mut self, homeless: u32) {
-        for _ in 0..homeless {
-            let Some((zone, _)) = self.furthest_below() else {
-                return;
-            };
-            self.hinted[zone] += 1;
-            *self.flows.cell(Origin::Homeless, zone) += 1;
-        }
-    }
-
     fn redistribute(&mut self) {
         let one = self.needs.unit();
         loop {
             let able = (0..self.needs.zones()).filter(|&zone| self.can_give(zone));
-            let giving = most(able.map(|zone| (zone, self.surplus(zone))));
-            let (Some((giver, to_give)), Some((receiver, to_receive))) =
-                (giving, self.furthest_below())
-            else {
+            let Some((giver, to_give)) = most(able.map(|zone| (zone, self.surplus(zone)))) else {
                 return;
             };
+            let receiver = self.needs.furthest_below(&self.hinted);
+            let to_receive = -self.surplus(receiver);
             let both_less_than_one = to_give < one && to_receive < one;
             let either_less_than_half = 2 * to_give < one || 2 * to_receive < one;
             if both_less_than_one || either_less_than_half {
@@ -139,50 +80,21 @@ impl Allocation<'_> {
 
     /// Until every zone has its minimum, the zone with the most above its own target gives one. Whether all got there.
     fn repair(&mut self) -> bool {
-        let minimum: Vec<i128> = self
-            .needs
-            .minimum()
-            .iter()
-            .map(|&m| i128::from(m))
-            .collect();
-        loop {
-            let zones = 0..self.needs.zones();
-            let missing = most(
-                zones
-                    .clone()
-                    .map(|zone| (zone, minimum[zone] - self.hinted[zone])),
-            );
-            let Some((receiver, 1..)) = missing else {
-                return true;
-            };
-            let able =
-                zones.filter(|&zone| self.hinted[zone] > minimum[zone] && self.can_give(zone));
+        while let Some(receiver) = self.needs.furthest_below_minimum(&self.hinted) {
+            let minimum = self.needs.minimum();
+            let able = (0..self.needs.zones())
+                .filter(|&zone| self.hinted[zone] > minimum[zone] && self.can_give(zone));
             let Some((giver, _)) = most(able.map(|zone| (zone, self.surplus(zone)))) else {
                 return false;
             };
             self.shift(giver, receiver);
         }
+        true
     }
 
-    /// Moves one hint. An endpoint that serves `giver` from elsewhere goes before one that is at home there, and one
-    /// that is at home with `receiver` before all.
     fn shift(&mut self, giver: usize, receiver: usize) {
-        let elsewhere = (0..self.needs.zones())
-            .filter(|&zone| zone != giver && zone != receiver)
-            .map(Origin::Zone);
-        let order = std::iter::once(Origin::Zone(receiver))
-            .chain(std::iter::once(Origin::Homeless))
-            .chain(elsewhere)
-            .chain(std::iter::once(Origin::Zone(giver)));
-        for from in order {
-            if self.flows.get(from, giver) > 0 {
-                *self.flows.cell(from, giver) -= 1;
-                *self.flows.cell(from, receiver) += 1;
-                self.hinted[giver] -= 1;
-                self.hinted[receiver] += 1;
-                return;
-            }
-        }
+        self.hinted[giver] -= 1;
+        self.hinted[receiver] += 1;
     }
 }
 
@@ -199,11 +111,11 @@ mod tests {
     ) -> Option<Vec<u32>> {
         let endpoints = own.iter().chain(fixed).sum::<u32>() + homeless;
         let needs = Needs::new(weights, endpoints, Threshold::KUBERNETES).unwrap();
-        let flows = allocate(&needs, own, homeless, fixed)?;
-        let origins = || (0..own.len()).map(Origin::Zone).chain([Origin::Homeless]);
+        let free = allocate(&needs, own, homeless, fixed)?;
         Some(
-            (0..own.len())
-                .map(|zone| fixed[zone] + origins().map(|from| flows.get(from, zone)).sum::<u32>())
+            free.iter()
+                .zip(fixed)
+                .map(|(free, fixed)| free + fixed)
                 .collect(),
         )
     }

@@ -138,6 +138,13 @@ pub enum Reason {
         /// How many it needs.
         minimum: u32,
     },
+    /// The slices have so many different sets of ports that they are not all looked at.
+    TooManyPorts,
+    /// No hints for the slice keep the guarantee beside those that the Service's other slices have.
+    SiblingsOutOfStep {
+        /// How many other slices there are.
+        siblings: usize,
+    },
     /// The annotation says `Disabled`.
     OptedOut,
     /// Nothing asks for hints.
@@ -202,6 +209,8 @@ impl Reason {
             },
             Self::NoZoneSpecified { .. } => "NoZoneSpecified",
             Self::PortBelowMinimum { .. } => "PortBelowMinimum",
+            Self::TooManyPorts => "TooManyPorts",
+            Self::SiblingsOutOfStep { .. } => "SiblingsOutOfStep",
             Self::OptedOut => "OptedOut",
             Self::NotOptedIn => "NotOptedIn",
             Self::OtherHeuristic { .. } => "OtherHeuristic",
@@ -219,13 +228,15 @@ impl Reason {
     }
 
     /// All words: the fixed set of the metrics' label.
-    pub const WORDS: [&str; 19] = [
+    pub const WORDS: [&str; 21] = [
         "InsufficientNodeInfo",
         "NodesReadyInOneZoneOnly",
         "InsufficientNumberOfEndpoints",
         "MinAllocationExceedsOverloadThreshold",
         "NoZoneSpecified",
         "PortBelowMinimum",
+        "TooManyPorts",
+        "SiblingsOutOfStep",
         "OptedOut",
         "NotOptedIn",
         "OtherHeuristic",
@@ -264,6 +275,19 @@ impl Reason {
                 "Of the endpoints behind port {port:?}, {hinted} would serve zone {zone}, which needs {minimum}: they \
                  are not those of the Service's other ports; give the port more, or a Service of its own."
             ),
+            Self::TooManyPorts => "The Service's EndpointSlices have more than 256 different sets of ports; give groups \
+                                   of ports Services of their own."
+                .into(),
+            Self::SiblingsOutOfStep { siblings } => {
+                let others = match siblings {
+                    1 => "the Service's other EndpointSlice has".to_owned(),
+                    count => format!("the Service's {count} other EndpointSlices have"),
+                };
+                format!(
+                    "No hints for this EndpointSlice keep every endpoint under the ceiling beside those that {others} \
+                     now; it gets its own as soon as one of them is written anew."
+                )
+            }
             Self::OptedOut => "The Service's topology annotation says Disabled.".into(),
             Self::NotOptedIn => "Nothing asks for hints; annotate the Service with \
                                  service.kubernetes.io/topology-mode: Auto."

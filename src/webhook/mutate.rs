@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::patch::{self, Wanted};
 use super::review::{self, BadReview, Operation};
+use super::stored::{self, StoredEndpoints};
 use crate::cluster::slice::{self, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState, log_slot};
 use crate::cluster::wire::EndpointSlice;
@@ -51,7 +52,9 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         "asked to by --panic-on-service"
     );
     let snapshot = Snapshot::take(cluster, service.as_deref());
-    let slice = SliceRecord::read(object);
+    let mut slice = SliceRecord::read(object);
+    let stored = StoredEndpoints::of(request.old_object.get());
+    stored::take_stored_hints(&mut slice, object, &stored);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
     let patch = match settings.mode {
         Mode::Active => patch_for(&decision, object, request.old_object.get(), || {

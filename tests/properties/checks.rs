@@ -89,3 +89,39 @@ pub fn check_guarantee(
     }
     Ok(())
 }
+
+/// Behind each port of a slice whose endpoints are all hinted as stored, every zone has its minimum: kube-proxy follows
+/// these hints and ignores others.
+pub fn check_followed_hints(world: &World, slice: usize) -> TestCaseResult {
+    let cpus = model::capacity(world).unwrap_or_default();
+    let numbers: BTreeMap<&String, usize> = cpus.keys().zip(0..).collect();
+    let cpus: Vec<u64> = cpus.values().copied().collect();
+    let decided = &world.slices[slice];
+    let ports = decided.ports.usable();
+    let behind = model::behind_each_port(world, decided.family);
+    for (port, endpoints) in behind.into_iter().filter(|(port, _)| ports.contains(port)) {
+        let hints = endpoints
+            .iter()
+            .map(|&(s, e)| world.slices[s].endpoints[e].hint.as_ref());
+        let Some(hints) = hints.collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        let mut counts = vec![0; cpus.len()];
+        for zone in hints.iter().filter_map(|zone| numbers.get(zone)) {
+            counts[*zone] += 1;
+        }
+        let minima = model::minima(&cpus, hints.len(), KUBERNETES);
+        prop_assert!(
+            counts
+                .iter()
+                .zip(&minima)
+                .all(|(&count, &minimum)| count as u128 >= minimum),
+            "{} breaks {:?}: {:?} of {:?}",
+            decided.name,
+            port,
+            counts,
+            minima
+        );
+    }
+    Ok(())
+}

@@ -159,8 +159,9 @@ impl Crowd {
 
     fn origins(&self) -> Vec<Origin> {
         let zones = self.zones.iter().enumerate();
-        let at_home = zones
-            .flat_map(|(number, zone)| std::iter::repeat_n(Origin::Zone(number), zone.endpoints));
+        let at_home = zones.flat_map(|(number, zone)| {
+            std::iter::repeat_n(Origin::Zone(number as u16), zone.endpoints)
+        });
         let homeless = std::iter::repeat_n(Origin::Homeless, self.homeless);
         let mut origins: Vec<Origin> = at_home.chain(homeless).collect();
         Dice(self.seed).shuffle(&mut origins);
@@ -266,7 +267,7 @@ fn no_endpoint_is_loaded_above_the_ceiling_when_kube_proxy_follows_a_plan() {
         };
         let endpoint = |(origin, hint): (&Origin, u16)| Endpoint {
             zone: match origin {
-                Origin::Zone(zone) => Some(*zone),
+                Origin::Zone(zone) => Some(usize::from(*zone)),
                 Origin::Homeless => None,
             },
             hinted: true,
