@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# Where cargo builds.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Built tools are kept here, keyed by version and sources.
 CACHE := .cache
 KUBERNETES := v1.37.2
@@ -13,31 +15,33 @@ CONTROLPLANE := $(CACHE)/controlplane/$(CONTROLPLANE_KEY)/controlplane
 PANIC_TEST := answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
-step = @printf '\n\033[1m== %s\033[0m\n' '$(1)'
-ifeq ($(shell test -t 1 && echo tty),)
 step = @printf '\n== %s\n' '$(1)'
-endif
 
 .PHONY: help demo test controlplane quantities format-check lint docs bench ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
+	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo`; `make demo ARGS=--help` lists them' \
+		CARGO_TARGET_DIR 'where cargo builds (target)' \
+		ZONEWISE_SCENES 'of the tests against a real control plane play these alone, as in 3,16'
 
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)
 
-test: controlplane quantities ## Run every test, against a real control plane too
+test: $(CONTROLPLANE) quantities ## Run every test, against a real control plane too
 	$(call step,the release build survives a panic)
 	@cargo build --release
-	@ZONEWISE_TEST_BINARY=$(abspath target/release/zonewise) \
-		cargo test --test serve -- --exact $(PANIC_TEST) | tee target/panic-test.log
-	@grep -q '1 passed' target/panic-test.log
+	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
+		cargo test --test serve -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
+	@grep -q '1 passed' $(TARGET)/panic-test.log
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)
 	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --lib --bins --tests --no-fail-fast
 
-controlplane: $(CONTROLPLANE) ## Build the test control plane: etcd, Kubernetes and KWOK in one program
+controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and say how to start it
+	@printf '%s\n' 'Start it with this; it prints a line of JSON with its kubeconfig, and Ctrl-C ends it:' '  $(CONTROLPLANE) up'
 
 $(CONTROLPLANE): $(CONTROLPLANE_SOURCES)
 	$(call step,building the control plane of Kubernetes $(KUBERNETES): about 6 minutes the first time)
@@ -67,7 +71,7 @@ docs: ## Build the documentation of the code
 bench: ## Compare speed with a Go peer and a handler that only reads (needs wrk)
 	@benches/run.sh
 
-ci: format-check controlplane lint docs test ## All that must hold before a change lands
+ci: format-check $(CONTROLPLANE) lint docs test ## All that must hold before a change lands
 
 clean: ## Remove what was built
 	@cargo clean

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cluster::store::{Cluster, Resource};
 use crate::cluster::watch::WatchStatus;
-use crate::planner::capacity::Ignored;
+use crate::planner::capacity::{Capacity, Ignored};
 use crate::server::routes::{App, healthz, readyz};
 use crate::telemetry::VERSION;
 
@@ -92,82 +92,71 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
+/// A gauge without labels.
+fn gauge(encoder: &mut DescriptorEncoder<'_>, (name, help): (&str, &str), value: f64) -> Encoded {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
+}
+
 impl Collector for ClusterCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Encoded {
-        let encoder = &mut encoder;
         let measured = self.cluster.capacity();
-        let capacity = &measured.capacity;
-        let ratios = capacity
-            .zones
-            .iter()
-            .enumerate()
-            .map(|(i, zone)| (&*zone.name, capacity.share(i)));
-        gauges(
-            encoder,
-            ("zonewise_zone_capacity_ratio", "Share of CPU of each zone"),
-            "zone",
-            ratios,
-        )?;
-        let ignored = Ignored::ALL.map(|because| {
-            let count = capacity
-                .ignored
-                .iter()
-                .filter(|(_, b)| *b == because)
-                .count() as u64;
-            (because.word(), number(count))
-        });
-        let states = [
-            ("Counted", number(capacity.sufficient_nodes())),
-            ("Insufficient", number(capacity.insufficient.len() as u64)),
-        ];
-        let states = states.into_iter().chain(ignored);
-        gauges(
-            encoder,
-            ("zonewise_nodes", "Nodes by what they count for"),
-            "state",
-            states,
-        )?;
-        let frozen = if measured.frozen { 1.0 } else { 0.0 };
-        let metric = encoder.encode_descriptor(
-            "zonewise_frozen",
-            "Capacity is held as it was",
-            None,
-            MetricType::Gauge,
-        )?;
-        ConstGauge::new(frozen).encode(metric)?;
-        let synced =
-            Resource::ALL.map(|r| (r.word(), if self.cluster.has_synced(r) { 1.0 } else { 0.0 }));
-        gauges(
-            encoder,
-            ("zonewise_cache_synced", "The first list has been taken in"),
-            "resource",
-            synced,
-        )?;
-        let last = Resource::ALL.map(|r| (r.word(), number(self.watch.last_event(r))));
-        let name = "zonewise_watch_last_event_timestamp_seconds";
-        gauges(
-            encoder,
-            (name, "When something was last heard of a resource"),
-            "resource",
-            last,
-        )?;
-        let errors = Resource::ALL.map(|r| (r, self.watch.errors(r)));
-        counters(
-            encoder,
-            ("zonewise_watch_errors", "Failed lists and watches"),
-            errors,
-        )?;
-        let unreadable = Resource::ALL.map(|r| (r, self.cluster.unreadable_objects(r)));
-        let help = "Objects with a field of an unexpected type";
-        counters(encoder, ("zonewise_unreadable_objects", help), unreadable)?;
-        let build = [(VERSION, 1.0)];
-        gauges(
-            encoder,
-            ("zonewise_build_info", "The version that runs"),
-            "version",
-            build,
-        )
+        encode_zones(&mut encoder, &measured.capacity)?;
+        encode_nodes(&mut encoder, &measured.capacity)?;
+        let frozen = ("zonewise_frozen", "Capacity is held as it was");
+        gauge(&mut encoder, frozen, one_if(measured.frozen))?;
+        self.encode_watches(&mut encoder)?;
+        let build = ("zonewise_build_info", "The version that runs");
+        gauges(&mut encoder, build, "version", [(VERSION, 1.0)])
     }
+}
+
+impl ClusterCollector {
+    fn encode_watches(&self, encoder: &mut DescriptorEncoder<'_>) -> Encoded {
+        let synced = ("zonewise_cache_synced", "The first list has been taken in");
+        let last = (
+            "zonewise_watch_last_event_timestamp_seconds",
+            "When something was last heard of a resource",
+        );
+        let errors = ("zonewise_watch_errors", "Failed lists and watches");
+        let unreadable = (
+            "zonewise_unreadable_objects",
+            "Objects with a field of an unexpected type",
+        );
+        let has_synced = Resource::ALL.map(|r| (r.word(), one_if(self.cluster.has_synced(r))));
+        gauges(encoder, synced, "resource", has_synced)?;
+        let last_event = Resource::ALL.map(|r| (r.word(), number(self.watch.last_event(r))));
+        gauges(encoder, last, "resource", last_event)?;
+        let failed = Resource::ALL.map(|r| (r, self.watch.errors(r)));
+        counters(encoder, errors, failed)?;
+        let odd = Resource::ALL.map(|r| (r, self.cluster.unreadable_objects(r)));
+        counters(encoder, unreadable, odd)
+    }
+}
+
+fn encode_zones(encoder: &mut DescriptorEncoder<'_>, capacity: &Capacity) -> Encoded {
+    let ratios = ("zonewise_zone_capacity_ratio", "Share of CPU of each zone");
+    let zones = capacity.zones.iter().enumerate();
+    let shares = zones.map(|(i, zone)| (&*zone.name, capacity.share(i)));
+    gauges(encoder, ratios, "zone", shares)
+}
+
+fn encode_nodes(encoder: &mut DescriptorEncoder<'_>, capacity: &Capacity) -> Encoded {
+    let nodes = ("zonewise_nodes", "Nodes by what they count for");
+    let ignored = |because: Ignored| {
+        let nodes = capacity.ignored.iter().filter(|(_, b)| *b == because);
+        (because.word(), number(nodes.count() as u64))
+    };
+    let counted = [
+        ("Counted", number(capacity.sufficient_nodes())),
+        ("Insufficient", number(capacity.insufficient.len() as u64)),
+    ];
+    let states = counted.into_iter().chain(Ignored::ALL.map(ignored));
+    gauges(encoder, nodes, "state", states)
+}
+
+fn one_if(condition: bool) -> f64 {
+    if condition { 1.0 } else { 0.0 }
 }
 
 /// `process_*`, as other Prometheus clients give them.
@@ -217,8 +206,7 @@ impl Collector for ProcessCollector {
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
-                let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-                ConstGauge::new(value).encode(metric)?;
+                gauge(&mut encoder, (name, help), value)?;
             }
         }
         Ok(())

@@ -25,7 +25,16 @@ use clap::{Parser, Subcommand};
     name = "zonewise",
     version,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Examples:
+  zonewise demo --once
+  zonewise explain -A
+  zonewise serve --help
+
+Exit status:
+  0  all went well
+  1  it went wrong
+  2  it could not begin: wrong arguments, no such Service, a file or cluster that can't be read"
 )]
 struct Cli {
     #[command(subcommand)]

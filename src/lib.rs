@@ -16,3 +16,4 @@ pub mod server;
 pub mod settings;
 pub mod telemetry;
 pub mod webhook;
+pub mod words;

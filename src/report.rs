@@ -2,24 +2,28 @@
 //!
 //! The keys are stable: some may be added, none renamed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::files::typed_slice;
-use crate::cluster::service::TrafficDistribution;
-use crate::cluster::slice::{self, AddressType, SliceRecord};
+use crate::cluster::key::Key;
+use crate::cluster::loose::Loose;
+use crate::cluster::slice::{self, Address, AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
 use crate::cluster::wire::Endpoint;
-use crate::decide::endpoint_set::{EndpointSet, Stand};
+use crate::decide::endpoint_set::{EndpointSet, Member, Stand};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::allocation::{self, Threshold};
-use crate::planner::kube_proxy::{self, Traffic};
+use crate::planner::capacity::{Missing, Zone};
+use crate::planner::kube_proxy::{self, Mode, Traffic};
 use crate::planner::plan::ratio;
+use crate::planner::reason::Reason;
 use crate::settings::Settings;
 use crate::webhook::mutate::patch_for;
+use crate::words;
 
 /// Everything that is known and decided.
 #[derive(Debug, Serialize)]
@@ -121,6 +125,9 @@ pub struct ServiceReport {
     pub least_threshold: Option<f64>,
     /// The zones with capacity.
     pub zones: Vec<ZoneReport>,
+    /// Whether kube-proxy chooses among its endpoints at all. For people.
+    #[serde(skip)]
+    pub kube_proxy_chooses: bool,
     /// Its slices by name.
     pub slices: Vec<SliceReport>,
     /// The slices as they would be stored, for YAML and for tests.
@@ -146,11 +153,14 @@ pub struct ZoneReport {
     pub hinted: usize,
     /// How far above the average the busiest endpoint that it uses is loaded.
     pub overload: Option<f64>,
-    /// What kube-proxy there does: `PreferSameZone` or `Cluster`.
+    /// What kube-proxy there does: `PreferSameZone`, `Cluster`, or `PreferSameNode` on the nodes that endpoints name.
     pub kube_proxy: &'static str,
-    /// Why it does not follow hints. For people; it follows from the hints.
+    /// The same as the model has it, with the reason where it does not follow hints. For people; it follows from hints.
     #[serde(skip)]
-    pub kube_proxy_because: Option<&'static str>,
+    pub mode: Mode,
+    /// What it does on those nodes of the zone that node hints do not name. For people.
+    #[serde(skip)]
+    pub mode_elsewhere: Mode,
 }
 
 /// A slice once the decision is carried out.
@@ -252,7 +262,7 @@ impl CapacityReport {
     fn new(measured: &MeasuredCapacity) -> Self {
         let capacity = &measured.capacity;
         let obstacle = capacity.obstacle();
-        let zone = |(i, zone): (usize, &crate::planner::capacity::Zone)| ZoneCapacityReport {
+        let zone = |(i, zone): (usize, &Zone)| ZoneCapacityReport {
             name: zone.name.clone(),
             milli_cpu: zone.cpu.0,
             share: capacity.share(i),
@@ -260,10 +270,8 @@ impl CapacityReport {
         };
         Self {
             usable: obstacle.is_none(),
-            reason: obstacle.as_ref().map(super::planner::reason::Reason::word),
-            message: obstacle
-                .as_ref()
-                .map(super::planner::reason::Reason::message),
+            reason: obstacle.as_ref().map(Reason::word),
+            message: obstacle.as_ref().map(Reason::message),
             frozen: measured.frozen,
             zones: capacity.zones.iter().enumerate().map(zone).collect(),
             insufficient_nodes: capacity
@@ -271,11 +279,7 @@ impl CapacityReport {
                 .iter()
                 .map(|node| InsufficientNodeReport {
                     name: node.name.clone(),
-                    missing: node
-                        .missing
-                        .iter()
-                        .map(super::planner::capacity::Missing::word)
-                        .collect(),
+                    missing: node.missing.iter().map(Missing::word).collect(),
                 })
                 .collect(),
             ignored_nodes: capacity
@@ -290,8 +294,59 @@ impl CapacityReport {
     }
 }
 
+/// The slices of one Service and address type, decided on one by one, each seeing what was decided for those before
+/// it, as writes one after the other would.
+struct Played {
+    /// Never empty: a Service without slices is decided on with an empty one.
+    decisions: Vec<Decision>,
+    records: Vec<Arc<SliceRecord>>,
+    reports: Vec<SliceReport>,
+    stored: Vec<Value>,
+}
+
+impl Played {
+    fn new(
+        snapshot: &Snapshot<'_>,
+        settings: &Settings,
+        service: Option<&str>,
+        address_type: AddressType,
+        slices: &[&Value],
+    ) -> Self {
+        let mut played = Self {
+            decisions: Vec::new(),
+            records: slices.iter().filter_map(|slice| record(slice)).collect(),
+            reports: Vec::new(),
+            stored: Vec::new(),
+        };
+        for (i, slice) in slices.iter().enumerate() {
+            let snapshot = snapshot.with_slices(played.records.clone());
+            let decision = decide(&snapshot, service, &played.records[i], settings);
+            let (next, patch) = carry_out(&decision, slice);
+            if let Some(record) = record(&next) {
+                played.records[i] = record;
+            }
+            played.reports.push(SliceReport::new(&next, patch));
+            played.stored.push(next);
+            played.decisions.push(decision);
+        }
+        if played.decisions.is_empty() {
+            let slice = empty_slice(address_type);
+            let decision = decide(snapshot, service, &slice, settings);
+            played.decisions.push(decision);
+        }
+        played
+    }
+
+    /// The decision that tells most: one that is not to hint.
+    fn deciding(&self) -> &Decision {
+        self.decisions
+            .iter()
+            .find(|decision| decision.verdict != Verdict::Hints)
+            .unwrap_or(&self.decisions[0])
+    }
+}
+
 impl ServiceReport {
-    /// Decides slice by slice, each seeing what was decided for those before it, as writes one after the other would.
     fn new(
         cluster: &Cluster,
         settings: &Settings,
@@ -302,34 +357,12 @@ impl ServiceReport {
         let key = (!service.is_empty()).then_some(service);
         slices.sort_by_key(|slice| name_of(slice).to_owned());
         let snapshot = Snapshot::take(cluster, key);
-        let mut records: Vec<Arc<SliceRecord>> =
-            slices.iter().filter_map(|slice| record(slice)).collect();
-        let mut decisions: Vec<Decision> = Vec::new();
-        let mut stored = Vec::new();
-        let mut reports = Vec::new();
-        for (i, slice) in slices.iter().enumerate() {
-            let decision = decide(
-                &snapshot.with_slices(records.clone()),
-                key,
-                &records[i],
-                settings,
-            );
-            let (next, patch) = carry_out(&decision, slice);
-            records[i] = record(&next).unwrap_or_else(|| records[i].clone());
-            reports.push(SliceReport::new(&next, patch));
-            stored.push(next);
-            decisions.push(decision);
-        }
-        if decisions.is_empty() {
-            decisions.push(decide(&snapshot, key, &empty_slice(address_type), settings));
-        }
-        let deciding = decisions
-            .iter()
-            .find(|d| d.verdict != Verdict::Hints)
-            .unwrap_or(&decisions[0]);
+        let played = Played::new(&snapshot, settings, key, address_type, &slices);
+        let set = Outcome::of(cluster, &snapshot, &played, settings.threshold);
+        let kube_proxy_chooses = !set.capacity.weights.is_empty() && kube_proxy_chooses(&snapshot);
+        let deciding = played.deciding();
+        let reason = deciding.reason.as_ref();
         let (namespace, name) = split(service);
-        let set = Outcome::of(&snapshot, &records, settings.threshold);
-        let modelled = !set.capacity.weights.is_empty() && follows_zone_hints(&snapshot);
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -338,33 +371,24 @@ impl ServiceReport {
             heuristic: deciding.opt_in.map(|(_, heuristic)| heuristic.word()),
             threshold: settings.threshold.as_fraction(),
             decision: deciding.verdict.word(),
-            reason: deciding
-                .reason
-                .as_ref()
-                .map(super::planner::reason::Reason::word),
-            message: deciding
-                .reason
-                .as_ref()
-                .map_or_else(|| set.message(), super::planner::reason::Reason::message),
+            reason: reason.map(Reason::word),
+            message: reason.map_or_else(|| set.message(), Reason::message),
             ready_endpoints: set.endpoints.len(),
-            worst_overload: set.traffic.worst_overload.filter(|_| modelled),
-            in_zone_share: Some(set.traffic.in_zone_share)
-                .filter(|_| modelled && !set.endpoints.is_empty()),
+            worst_overload: set.traffic.worst_overload.filter(|_| kube_proxy_chooses),
+            in_zone_share: set.in_zone_share().filter(|_| kube_proxy_chooses),
             least_threshold: set.least_threshold(),
             zones: set.zones(),
-            slices: reports,
-            stored,
+            kube_proxy_chooses,
+            slices: played.reports,
+            stored: played.stored,
         }
     }
 }
 
-/// Whether kube-proxy spreads the Service's traffic by zone hints, or over all where there are none.
-fn follows_zone_hints(snapshot: &Snapshot<'_>) -> bool {
+/// Whether kube-proxy chooses among the Service's endpoints: by hints, or all of them where there are none.
+fn kube_proxy_chooses(snapshot: &Snapshot<'_>) -> bool {
     let service = snapshot.service().and_then(|state| state.service.as_ref());
-    service.is_some_and(|service| {
-        service.hints_unused.is_none()
-            && service.traffic_distribution != Some(TrafficDistribution::SameNode)
-    })
+    service.is_some_and(|service| service.hints_unused.is_none())
 }
 
 fn name_of(slice: &Value) -> &str {
@@ -429,42 +453,83 @@ impl EndpointReport {
     }
 }
 
+/// The zones of the nodes that each ready address is hinted for, where it is hinted for any.
+fn node_hints(cluster: &Cluster, slices: &[Value]) -> HashMap<Address, Vec<Option<Key>>> {
+    let mut hints = HashMap::new();
+    for slice in slices.iter().filter_map(typed_slice) {
+        let endpoints = slice.endpoints.items().iter().filter_map(Loose::get);
+        for endpoint in endpoints.filter(|endpoint| endpoint.is_ready()) {
+            let nodes = endpoint
+                .hints
+                .get()
+                .map_or(&[][..], |hints| hints.for_nodes.items());
+            let names = nodes.iter().filter_map(|node| node.get()?.name.text());
+            let zones: Vec<_> = names
+                .map(|name| cluster.zone_of_node(Key::of(name)))
+                .collect();
+            if let (Some(address), false) = (endpoint.address(), zones.is_empty()) {
+                hints.entry(Address::of(address)).or_insert(zones);
+            }
+        }
+    }
+    hints
+}
+
 /// The endpoints of a Service with the hints that they end with, and where traffic then goes.
 struct Outcome {
     capacity: Arc<MeasuredCapacity>,
     endpoints: Vec<kube_proxy::Endpoint>,
+    /// Whether the zone of each endpoint is known.
+    all_placed: bool,
     traffic: Traffic,
     threshold: Threshold,
 }
 
 impl Outcome {
-    fn of(snapshot: &Snapshot<'_>, records: &[Arc<SliceRecord>], threshold: Threshold) -> Self {
-        let slices: Vec<&SliceRecord> = records.iter().map(|record| &**record).collect();
+    fn of(
+        cluster: &Cluster,
+        snapshot: &Snapshot<'_>,
+        played: &Played,
+        threshold: Threshold,
+    ) -> Self {
+        let slices: Vec<&SliceRecord> = played.records.iter().map(|record| &**record).collect();
         let set = EndpointSet::gather(&slices, |record| snapshot.stand(record));
         let capacity = snapshot.capacity().clone();
-        let number = |zone| capacity.zone_number(zone).map(usize::from);
-        let endpoint = |member: &crate::decide::endpoint_set::Member<'_>| kube_proxy::Endpoint {
-            zone: match member.stand {
-                Stand::Zone(zone) => Some(usize::from(zone)),
-                Stand::Homeless | Stand::Unknown => None,
-            },
-            hinted: !member.record.hints.zones().is_empty(),
-            hints: member
-                .record
-                .hints
-                .zones()
-                .iter()
-                .filter_map(|zone| number(*zone))
-                .collect(),
+        let number = |zone: &Key| capacity.zone_number(*zone).map(usize::from);
+        let node_hints = node_hints(cluster, &played.stored);
+        let endpoint = |member: &Member<'_>| {
+            let hints = member.record.hints.zones();
+            let nodes = node_hints.get(&member.record.address);
+            kube_proxy::Endpoint {
+                zone: match member.stand {
+                    Stand::Zone(zone) => Some(usize::from(zone)),
+                    Stand::Homeless | Stand::Unknown => None,
+                },
+                hinted: !hints.is_empty(),
+                hints: hints.iter().filter_map(number).collect(),
+                node_hinted: nodes.is_some(),
+                node_hints: nodes
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .filter_map(number)
+                    .collect(),
+            }
         };
         let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
+        let is_placed = |member: &Member<'_>| member.stand != Stand::Unknown;
         let traffic = Traffic::follow(&capacity.weights, &endpoints);
         Self {
+            all_placed: set.members().iter().all(is_placed),
             capacity,
             endpoints,
             traffic,
             threshold,
         }
+    }
+
+    fn in_zone_share(&self) -> Option<f64> {
+        self.traffic.in_zone_share.filter(|_| self.all_placed)
     }
 
     fn count(&self) -> u32 {
@@ -485,12 +550,13 @@ impl Outcome {
         let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
         let abroad = match away {
             0 => "each its own".to_owned(),
+            1 => "1 of them another zone than its own".to_owned(),
             away => format!("{away} of them another zone than their own"),
         };
         format!(
-            "{} ready endpoints serve {} zones by their CPU, {abroad}; the busiest carries {:.0}% above the average.",
-            self.endpoints.len(),
-            self.capacity.weights.len(),
+            "{} serve {} by their CPU, {abroad}; the busiest carries {:.0}% above the average.",
+            words::count(self.endpoints.len(), "ready endpoint"),
+            words::count(self.capacity.weights.len(), "zone"),
             worst * 100.0
         )
     }
@@ -498,7 +564,7 @@ impl Outcome {
     fn zones(&self) -> Vec<ZoneReport> {
         let weights = &self.capacity.weights;
         let total: u64 = weights.iter().sum();
-        let zone = |(i, zone): (usize, &crate::planner::capacity::Zone)| ZoneReport {
+        let zone = |(i, zone): (usize, &Zone)| ZoneReport {
             name: zone.name.clone(),
             share: ratio(weights[i], total),
             endpoints: self
@@ -515,7 +581,8 @@ impl Outcome {
                 .count(),
             overload: self.traffic.overload[i],
             kube_proxy: self.traffic.modes[i].word(),
-            kube_proxy_because: self.traffic.modes[i].because(),
+            mode: self.traffic.modes[i],
+            mode_elsewhere: self.traffic.modes_elsewhere[i],
         };
         self.capacity
             .capacity

@@ -19,6 +19,9 @@ pub enum Command {
 ///
 /// Writes ca.crt, tls.crt and tls.key. The CA's private key is not kept: run it again for another certificate.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zonewise certs generate --dns localhost 127.0.0.1
+  zonewise certs generate --dns zonewise.zonewise.svc --dir certs --lifetime 720h")]
 pub struct GenerateArgs {
     /// Folder to write to; made where it is missing
     #[arg(

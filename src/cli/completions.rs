@@ -7,9 +7,11 @@ use clap::CommandFactory as _;
 use super::{Cli, Failure};
 
 /// Print a shell's completion script
-///
-/// For bash: `source <(zonewise completions bash)`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  source <(zonewise completions bash)
+  zonewise completions zsh > ~/.zfunc/_zonewise
+  zonewise completions fish > ~/.config/fish/completions/zonewise.fish")]
 pub struct Args {
     /// The shell
     shell: clap_complete::Shell,

@@ -1,17 +1,20 @@
 //! The way to a cluster.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::Failure;
 use crate::cluster::watch;
+use crate::words::with_causes;
 
-/// A client, and the namespace that its configuration names.
+/// A client, where it asks, and the namespace that its configuration names.
 pub struct Connected {
     pub client: Client,
     pub namespace: String,
+    server: String,
 }
 
 /// Connects by a kubeconfig, or as a pod, or by the usual kubeconfig.
@@ -19,23 +22,95 @@ pub async fn client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Connected, Failure> {
+    let config = watch::with_timeouts(configuration(kubeconfig, context).await?);
+    let (namespace, server) = (
+        config.default_namespace.clone(),
+        config.cluster_url.to_string(),
+    );
+    let client = Client::try_from(config).map_err(|error| Failure::usage(with_causes(&error)))?;
+    Ok(Connected {
+        client,
+        namespace,
+        server,
+    })
+}
+
+async fn configuration(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Config, Failure> {
     let options = KubeConfigOptions {
         context: context.map(str::to_owned),
         ..KubeConfigOptions::default()
     };
-    let config = match kubeconfig {
-        Some(path) => {
-            let named = |error: &dyn std::error::Error| Failure::usage(format!("{}: {error}", path.display()));
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| named(&error))?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| named(&error))?
+    if let Some(path) = kubeconfig {
+        let unusable = |error| unusable(&format!("kubeconfig {}", path.display()), &error);
+        let kubeconfig = Kubeconfig::read_from(path).map_err(unusable)?;
+        return Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(unusable);
+    }
+    if context.is_some() {
+        return Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| unusable("kubeconfig", &error));
+    }
+    Config::infer().await.map_err(|error| not_found(&error))
+}
+
+fn unusable(what: &str, error: &KubeconfigError) -> Failure {
+    match error {
+        KubeconfigError::ReadConfig(cause, path) => {
+            Failure::usage(format!("kubeconfig {}: {cause}", path.display()))
         }
-        None if context.is_some() => Config::from_kubeconfig(&options).await.map_err(Failure::usage)?,
-        None => Config::infer().await.map_err(|error| {
-            Failure::usage(format!("no cluster: {error}; give --kubeconfig, or files with explain -f or serve --from-files"))
-        })?,
+        error => Failure::usage(format!("{what}: {}", first_line(error))),
+    }
+}
+
+/// What is wrong with YAML comes with a drawing of the place.
+fn first_line(error: &KubeconfigError) -> String {
+    let text = with_causes(error);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn not_found(error: &InferConfigError) -> Failure {
+    const ADVICE: &str =
+        "give --kubeconfig FILE, or files in place of a cluster (explain -f, serve --from-files)";
+    let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let kubeconfig = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<KubeconfigError>());
+    let problem = match kubeconfig {
+        Some(KubeconfigError::ReadConfig(cause, path))
+            if cause.kind() == ErrorKind::NotFound && !in_pod =>
+        {
+            format!("there is no kubeconfig {}", path.display())
+        }
+        Some(error) if !in_pod => format!("the kubeconfig can't be used: {}", first_line(error)),
+        _ => with_causes(error),
     };
-    let config = watch::with_timeouts(config);
-    let namespace = config.default_namespace.clone();
-    let client = Client::try_from(config).map_err(Failure::failed)?;
-    Ok(Connected { client, namespace })
+    Failure::usage(format!("no cluster: {problem}; {ADVICE}"))
+}
+
+impl Connected {
+    /// What is the matter when the API server answers with an error, or can't be asked.
+    pub fn refused(&self, plural: &str, error: &kube::Error) -> Failure {
+        match error {
+            kube::Error::Api(status) => Failure::usage(format!(
+                "{} refuses to list {plural}: {} ({}); explain needs permission to list nodes, services and \
+                 endpointslices.discovery.k8s.io in the whole cluster",
+                self.server, status.message, status.code
+            )),
+            kube::Error::Service(cause) => self.unanswered(plural, &with_causes(&**cause)),
+            error => self.unanswered(plural, &with_causes(error)),
+        }
+    }
+
+    /// What is the matter when no answer comes.
+    pub fn unanswered(&self, plural: &str, problem: &str) -> Failure {
+        Failure::usage(format!(
+            "can't list {plural} from {}: {problem}; see that the cluster is up and that --kubeconfig and --context \
+             name the right one, or give files with -f",
+            self.server
+        ))
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, Request, StatusCode, header};
+use clap::builder::BoolishValueParser;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -16,6 +17,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, render};
 use crate::cluster::files::{Objects, typed_slice};
@@ -29,18 +31,26 @@ use crate::server::tls::{self, CurrentCertificate, ServingCertificate};
 use crate::server::{Limits, Server, bind};
 use crate::settings::Settings;
 use crate::telemetry::{Metrics, Readiness};
-use crate::{admin, certs};
+use crate::{admin, certs, words};
 
 /// Show it at work, with no cluster
 ///
 /// Starts the same server as `serve` on loopback, with a certificate made in memory, over a sample cluster; sends it
 /// each EndpointSlice as an API server would, applies the patches that come back, and shows what was decided and why.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zonewise demo
+  zonewise demo --once -f cluster.yaml
+
+Exit status:
+  0  every answer is what its plan says
+  1  one is not
+  2  a file can't be read, or the arguments are wrong")]
 pub struct Args {
     /// End after that; exit status 1 if an answer is not what its plan says
-    #[arg(long, env = "ZONEWISE_ONCE")]
+    #[arg(long, env = "ZONEWISE_ONCE", value_parser = BoolishValueParser::new())]
     once: bool,
-    /// Files or folders with another cluster; - is standard input
+    /// Files or folders with another cluster; - is standard input. The variable counts for explain too
     #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -75,6 +85,7 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
     );
     let running = Running::start(&writer, settings)?;
     let mut wrong = Vec::new();
+    let mut patched = None;
     for (slice, planned) in objects
         .slices
         .iter()
@@ -83,6 +94,9 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
         let stored = running.write(slice).await?;
         if stored != planned {
             wrong.push(slice_name(slice).to_owned());
+        }
+        if stored != *slice {
+            patched.get_or_insert(slice);
         }
         // As the watch would tell it.
         if let Some(typed) = typed_slice(&stored) {
@@ -97,7 +111,7 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
     }
     show(&report, objects.slices.len(), &running).or_else(super::ignore_closed_pipe)?;
     if !once {
-        running.stay(objects).await?;
+        running.stay(patched.or(objects.slices.first())).await?;
     }
     running.control.enter(Phase::Closing);
     Ok(())
@@ -130,11 +144,14 @@ fn slice_name(slice: &Value) -> &str {
 fn show(report: &Report, slices: usize, running: &Running) -> std::io::Result<()> {
     let mut out = anstream::stdout().lock();
     render::report(&mut out, report)?;
-    writeln!(
-        out,
-        "\n{slices} slices were sent to https://localhost:{}/mutate, certificate verified, and patched as planned.",
+    let sent = if slices == 1 { "was" } else { "were" };
+    writeln!(out)?;
+    let text = format!(
+        "{} {sent} sent to https://localhost:{}/mutate, certificate verified, and patched as planned.",
+        words::count(slices, "slice"),
         running.webhook.port()
-    )
+    );
+    render::paragraph(&mut out, anstyle::Style::new(), ("", ""), &text)
 }
 
 /// The server and how to reach it.
@@ -263,22 +280,41 @@ impl Running {
         serde_json::from_slice(&body).map_err(Failure::failed)
     }
 
-    /// Tells how to try it by hand, and waits for Ctrl-C.
-    async fn stay(&self, objects: &Objects) -> Result<(), Failure> {
-        let folder = Folder::new(&self.ca, objects.slices.first()).map_err(Failure::failed)?;
-        let (ca, review) = (folder.0.join("ca.crt"), folder.0.join("review.json"));
-        let text = format!(
-            "\nTry it by hand:\n  curl --cacert {} -H 'Content-Type: application/json' --data @{} \
-             'https://localhost:{}/mutate?timeout=1s'\n  curl http://{}/metrics\n\nCtrl-C ends it.\n",
-            ca.display(),
-            review.display(),
-            self.webhook.port(),
-            self.metrics
-        );
+    /// Tells how to try it by hand, with a slice, and waits for Ctrl-C or SIGTERM.
+    async fn stay(&self, slice: Option<&Value>) -> Result<(), Failure> {
+        // Before the files are there: a signal without a handler would leave them behind.
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
+        let folder = Folder::new(&self.ca, slice).map_err(Failure::failed)?;
+        let text = self.manual(&folder.0);
         std::io::stdout()
             .write_all(text.as_bytes())
             .or_else(super::ignore_closed_pipe)?;
-        tokio::signal::ctrl_c().await.map_err(Failure::failed)
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        Ok(())
+    }
+
+    /// How to try the webhook by hand, with the files of a folder.
+    fn manual(&self, folder: &Path) -> String {
+        format!(
+            "
+Try it by hand; a patch travels in base64, and the last line shows it:
+  curl --silent --cacert {} \\
+    -H 'Content-Type: application/json' --data @{} \\
+    'https://localhost:{}/mutate?timeout=1s' |
+    jq -r '.response.patch // empty' | base64 -d | jq -c '.[]'
+  curl http://{}/metrics
+
+Ctrl-C ends it.
+",
+            folder.join("ca.crt").display(),
+            folder.join("review.json").display(),
+            self.webhook.port(),
+            self.metrics
+        )
     }
 }
 

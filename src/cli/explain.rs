@@ -1,17 +1,20 @@
 //! `zonewise explain`.
 
 use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use jiff::Timestamp;
-use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 
+use super::connect::{self, Connected};
 use super::decisions::DecisionArgs;
-use super::{Failure, connect, render};
+use super::{Failure, render};
 use crate::cluster::files::{FileError, Objects};
+use crate::cluster::store::Cluster;
 use crate::report::{Filter, Report};
+use crate::words;
 
 /// Explain what is decided for each Service, and why
 ///
@@ -22,7 +25,11 @@ use crate::report::{Filter, Report};
 #[command(after_help = "Examples:
   zonewise explain -n shop web
   zonewise explain -A -o json | jq '.services[] | select(.decision == \"Strip\") | .message'
-  kubectl get nodes,services,endpointslices -A -o yaml | zonewise explain -f -")]
+  kubectl get nodes,services,endpointslices -A -o yaml | zonewise explain -f -
+
+Exit status:
+  0  whatever is decided
+  2  the cluster or a file can't be read, there is no such Service, or the arguments are wrong")]
 pub struct Args {
     /// Only the Service of this name
     name: Option<String>,
@@ -30,7 +37,7 @@ pub struct Args {
     #[arg(short, long, env = "ZONEWISE_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Services of all namespaces
-    #[arg(short = 'A', long, env = "ZONEWISE_ALL_NAMESPACES")]
+    #[arg(short = 'A', long, env = "ZONEWISE_ALL_NAMESPACES", value_parser = BoolishValueParser::new())]
     all_namespaces: bool,
     /// Kubeconfig of the cluster
     #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
@@ -38,7 +45,8 @@ pub struct Args {
     /// Context of the kubeconfig
     #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
     context: Option<String>,
-    /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; - is standard input
+    /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; - is standard input.
+    /// The variable counts for demo too
     #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
     files: Vec<PathBuf>,
     /// table for people, json for programs, yaml for the slices as they would be stored
@@ -62,17 +70,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         runtime.block_on(list(args))?
     } else {
         (
-            Objects::read(&args.files).map_err(|error| unreadable(&error))?,
+            Objects::read(&args.files).map_err(|error| unreadable(&error, args))?,
             None,
         )
     };
-    let namespace = args
-        .namespace
-        .clone()
-        .or(default_namespace)
-        .filter(|_| !args.all_namespaces);
+    let namespace = args.namespace.clone().or(default_namespace);
     let filter = Filter {
-        namespace,
+        namespace: namespace.filter(|_| !args.all_namespaces),
         name: args.name.clone(),
     };
     let cluster = objects
@@ -84,24 +88,63 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         &objects.slices,
         &filter,
     );
-    if let (Some(name), true) = (&args.name, report.services.is_empty()) {
-        let place = filter
-            .namespace
-            .map_or_else(|| "any namespace".to_owned(), |n| format!("namespace {n}"));
-        return Err(Failure::failed(format!(
-            "there is no Service {name} in {place}"
-        )));
+    if report.services.is_empty() {
+        let nothing = nothing_matches(&cluster, &filter);
+        if args.name.is_some() || (args.namespace.is_some() && !args.all_namespaces) {
+            return Err(Failure::usage(nothing));
+        }
+        if matches!(args.output, Output::Table) {
+            let wider = filter.namespace.map_or("", |_| "; -A takes all namespaces");
+            anstream::eprintln!("{nothing}{wider}");
+        }
     }
     print(args.output, &report).or_else(super::ignore_closed_pipe)
 }
 
-fn unreadable(error: &FileError) -> Failure {
-    let missing =
-        matches!(error, FileError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
-    let advice = if missing {
-        "; a Service's name goes before -f"
+/// Says that no Service is what was asked for, and which there are.
+fn nothing_matches(cluster: &Cluster, filter: &Filter) -> String {
+    let (namespace, name) = (filter.namespace.as_deref(), filter.name.as_deref());
+    let asked = name.map(|name| format!(" {name}")).unwrap_or_default();
+    let place = namespace.map_or_else(|| "any namespace".to_owned(), |n| format!("namespace {n}"));
+    let known = cluster.service_names();
+    let known: Vec<(&str, &str)> = known.iter().filter_map(|s| s.split_once('/')).collect();
+    if known.is_empty() {
+        return format!("there is no Service{asked} here, nor any other");
+    }
+    let namesakes = known.iter().filter(|(_, other)| name == Some(other));
+    let namesakes: Vec<&str> = namesakes.map(|(namespace, _)| *namespace).collect();
+    let neighbours = known
+        .iter()
+        .filter(|(other, _)| namespace.is_none_or(|n| n == *other));
+    let neighbours: Vec<&str> = neighbours.map(|(_, name)| *name).collect();
+    let there_are = if !namesakes.is_empty() {
+        format!("one is in {}", words::first(&namesakes))
+    } else if !neighbours.is_empty() {
+        format!("there are {}", words::first(&neighbours))
     } else {
-        ""
+        let mut namespaces: Vec<&str> = known.iter().map(|(namespace, _)| *namespace).collect();
+        namespaces.dedup();
+        format!("there are some in {}", words::first(&namespaces))
+    };
+    format!("there is no Service{asked} in {place}; {there_are}")
+}
+
+/// A file that is missing may be the name of a Service, all of which `-f` takes for files.
+fn unreadable(error: &FileError, args: &Args) -> Failure {
+    let may_be_name = |path: &Path| {
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        path.to_str().is_some_and(|path| path.chars().all(is_name))
+    };
+    let advice = match error {
+        FileError::Read { path, source }
+            if source.kind() == ErrorKind::NotFound
+                && args.name.is_none()
+                && args.files.len() > 1
+                && may_be_name(path) =>
+        {
+            "; a Service's name goes before -f"
+        }
+        _ => "",
     };
     Failure::usage(format!("{error}{advice}"))
 }
@@ -127,12 +170,11 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
 
 async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
     let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-    let client = &connected.client;
     let objects = Objects {
-        nodes: list_kind(client, "", "Node", "nodes").await?,
-        services: list_kind(client, "", "Service", "services").await?,
+        nodes: list_kind(&connected, "", "Node", "nodes").await?,
+        services: list_kind(&connected, "", "Service", "services").await?,
         slices: list_kind(
-            client,
+            &connected,
             "discovery.k8s.io",
             "EndpointSlice",
             "endpointslices",
@@ -142,33 +184,23 @@ async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
     Ok((objects, Some(connected.namespace)))
 }
 
+/// Lists a kind, page by page.
 async fn list_kind(
-    client: &Client,
+    connected: &Connected,
     group: &str,
     kind: &str,
     plural: &str,
 ) -> Result<Vec<serde_json::Value>, Failure> {
-    let resource = ApiResource {
-        group: group.into(),
-        version: "v1".into(),
-        api_version: if group.is_empty() {
-            "v1".into()
-        } else {
-            format!("{group}/v1")
-        },
-        kind: kind.into(),
-        plural: plural.into(),
-    };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
+    let api: Api<DynamicObject> = Api::all_with(connected.client.clone(), &resource);
     let mut objects = Vec::new();
     let mut page = ListParams::default().limit(500);
     loop {
         let list = tokio::time::timeout(Duration::from_mins(1), api.list(&page)).await;
-        let list = list.map_err(|_| {
-            Failure::failed(format!("can't list {plural}: no answer within a minute"))
-        })?;
-        let list =
-            list.map_err(|error| Failure::failed(format!("can't list {plural}: {error}")))?;
+        let list = list
+            .map_err(|_| connected.unanswered(plural, "no answer within a minute"))?
+            .map_err(|error| connected.refused(plural, &error))?;
         for mut object in list.items {
             // Items of a list do not say their kind, but a slice that is printed should.
             object.types = Some(kube::core::TypeMeta {

@@ -1,10 +1,12 @@
-//! Reports for people.
+//! Reports for people, for terminals of 80 columns.
 
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Color, Style};
 
-use crate::report::{CapacityReport, Report, ServiceReport, ZoneReport};
+use crate::planner::kube_proxy::Mode;
+use crate::report::{CapacityReport, IgnoredNodeReport, Report, ServiceReport, ZoneReport};
+use crate::words;
 
 const fn colour(colour: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(colour)))
@@ -17,6 +19,11 @@ const YELLOW: Style = colour(AnsiColor::Yellow);
 const CYAN: Style = colour(AnsiColor::Cyan);
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
+const PLAIN: Style = Style::new();
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+const INDENT: &str = "  ";
 
 /// Prints a report.
 pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
@@ -28,58 +35,175 @@ pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the zones' shares, and the nodes that lack something.
-pub fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
+/// Prints a text whose lines begin with `first` and then with `rest`, as many as it takes.
+pub fn paragraph(
+    out: &mut impl Write,
+    style: Style,
+    (first, rest): (&str, &str),
+    text: &str,
+) -> io::Result<()> {
+    let mut indent = first;
+    for line in wrap(text, WIDTH - rest.len()) {
+        writeln!(out, "{indent}{style}{line}{style:#}")?;
+        indent = rest;
+    }
+    Ok(())
+}
+
+/// Breaks a text between words; a word that is longer than a line has one of its own.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if length(line) + 1 + length(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A name that fits: its beginning and its end, which tell zones apart.
+fn shortened(name: &str, most: usize) -> String {
+    let name: Vec<char> = name.chars().collect();
+    if name.len() <= most {
+        return name.iter().collect();
+    }
+    let end = most / 2;
+    let beginning = name[..most - 1 - end].iter();
+    beginning
+        .chain(&['…'])
+        .chain(&name[name.len() - end..])
+        .collect()
+}
+
+/// How a table divides its lines between the names of zones, bars and the other columns.
+struct Columns {
+    name: usize,
+    bar: usize,
+}
+
+impl Columns {
+    const WIDEST_BAR: usize = 16;
+    const NARROWEST_BAR: usize = 4;
+
+    /// For zones of these names, where other columns and the gaps before them take `others` columns and the gap
+    /// before the bar comes on top.
+    fn new<'a>(names: impl Iterator<Item = &'a str>, others: usize) -> Self {
+        let free = WIDTH - INDENT.len() - others;
+        let name = names.map(length).max().unwrap_or(0);
+        let name = name.clamp("zone".len(), free);
+        let bar = (free - name)
+            .saturating_sub(GAP.len())
+            .min(Self::WIDEST_BAR);
+        Self {
+            name,
+            bar: if bar < Self::NARROWEST_BAR { 0 } else { bar },
+        }
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{INDENT}{:w$}", shortened(name, self.name), w = self.name)
+    }
+
+    /// The gap and a bar of a length between 0 and 1, where there is room for bars.
+    fn bar(&self, part: f64) -> String {
+        if self.bar == 0 {
+            return String::new();
+        }
+        format!("{GAP}{CYAN}{}{CYAN:#}", bar(part, self.bar))
+    }
+
+    fn no_bar(&self) -> String {
+        if self.bar == 0 {
+            return String::new();
+        }
+        format!("{GAP}{:w$}", "", w = self.bar)
+    }
+}
+
+const GAP: &str = "  ";
+
+/// Prints the zones' shares, and the nodes that lack something or do not count.
+fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
+    const SHARE_CORES_AND_NODES: usize = 36;
     writeln!(out, "{BOLD}Zones by allocatable CPU{BOLD:#}")?;
-    let width = capacity
-        .zones
-        .iter()
-        .map(|zone| zone.name.len())
-        .max()
-        .unwrap_or(0);
+    let names = capacity.zones.iter().map(|zone| &*zone.name);
+    let columns = Columns::new(names, SHARE_CORES_AND_NODES);
     for zone in &capacity.zones {
         writeln!(
             out,
-            "  {:width$}  {CYAN}{}{CYAN:#} {:5.1}%  {} cores on {} node{}",
-            zone.name,
-            bar(zone.share, BAR_WIDTH),
+            "{}{} {:5.1}%  {} on {}",
+            columns.name(&zone.name),
+            columns.bar(zone.share),
             zone.share * 100.0,
             cores(zone.milli_cpu),
-            zone.nodes,
-            plural(zone.nodes as usize),
+            words::count(zone.nodes as usize, "node"),
         )?;
     }
     if capacity.frozen {
-        writeln!(
-            out,
-            "  {YELLOW}held as it was: too many nodes are NotReady at once{YELLOW:#}"
-        )?;
+        let held = "held as it was: too many nodes are NotReady at once";
+        paragraph(out, YELLOW, (INDENT, INDENT), held)?;
     }
     if let Some(message) = &capacity.message {
-        writeln!(out, "  {RED}{message}{RED:#}")?;
+        paragraph(out, RED, (INDENT, INDENT), message)?;
     }
-    let mut ignored: Vec<(&str, usize)> = Vec::new();
-    for node in &capacity.ignored_nodes {
-        match ignored
-            .iter_mut()
-            .find(|(because, _)| *because == node.because)
-        {
-            Some((_, count)) => *count += 1,
-            None => ignored.push((node.because, 1)),
+    left_out(out, &capacity.ignored_nodes)
+}
+
+/// Names the nodes that do not count, by the reason.
+fn left_out(out: &mut impl Write, nodes: &[IgnoredNodeReport]) -> io::Result<()> {
+    const REASONS: [(&str, &str); 3] = [
+        ("ControlPlane", "ControlPlane"),
+        ("NotReady", "NotReady"),
+        ("Settling", "Settling: new, and still without zone or CPU"),
+    ];
+    let mut heading = "  Left out: ";
+    for (because, in_words) in REASONS {
+        let names: Vec<&str> = nodes
+            .iter()
+            .filter(|node| node.because == because)
+            .map(|node| &*node.name)
+            .collect();
+        if !names.is_empty() {
+            let text = format!("{} ({in_words})", words::first(&names));
+            paragraph(out, DIM, (heading, "            "), &text)?;
+            heading = "            ";
         }
-    }
-    for (because, count) in ignored {
-        writeln!(
-            out,
-            "  {DIM}{count} node{} left out: {because}{DIM:#}",
-            plural(count)
-        )?;
     }
     Ok(())
 }
 
 /// Prints one Service.
-pub fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+    heading(out, service)?;
+    paragraph(out, PLAIN, (INDENT, INDENT), &service.message)?;
+    let nothing_to_tell = !service.kube_proxy_chooses || service.ready_endpoints == 0;
+    if nothing_to_tell || service.decision == "Kept" {
+        return Ok(());
+    }
+    let any_hint = service.zones.iter().any(|zone| zone.hinted > 0);
+    let any_followed = service
+        .zones
+        .iter()
+        .any(|zone| !matches!(zone.mode, Mode::Cluster(_)));
+    if any_hint || any_followed {
+        hinted_zones(out, service)?;
+        exceptions(out, &service.zones)?;
+    } else if service.decision == "Strip" {
+        zones_without_hints(out, service)?;
+    }
+    let outcome = outcome(service, any_hint || any_followed);
+    outcome.map_or(Ok(()), |text| paragraph(out, DIM, (INDENT, INDENT), &text))
+}
+
+fn heading(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     let style = match service.decision {
         "Hints" => GREEN,
         "Strip" => YELLOW,
@@ -95,71 +219,72 @@ pub fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> 
         .reason
         .map(|reason| format!(" {reason}"))
         .unwrap_or_default();
+    let (address_type, decision) = (service.address_type, service.decision);
+    let whole = length(&format!("{name} {address_type}  {decision}{reason}"));
+    let gap = if whole <= WIDTH { "  " } else { "\n  " };
     writeln!(
         out,
-        "{BOLD}{name}{BOLD:#} {}  {style}{}{style:#}{reason}",
-        service.address_type, service.decision
+        "{BOLD}{name}{BOLD:#} {address_type}{gap}{style}{decision}{style:#}{reason}",
+    )
+}
+
+fn names(service: &ServiceReport) -> impl Iterator<Item = &str> {
+    service.zones.iter().map(|zone| &*zone.name)
+}
+
+fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+    const OTHERS: usize = 59;
+    let columns = Columns::new(names(service), OTHERS);
+    let most = service.zones.iter().map(|zone| zone.hinted).max();
+    writeln!(
+        out,
+        "{}{DIM}  {:>6}  {:>5}  {:>7}  {:>6}{}  {:>8}  kube-proxy uses{DIM:#}",
+        columns.name("zone"),
+        "CPU",
+        "ready",
+        "minimum",
+        "hinted",
+        columns.no_bar(),
+        "overload",
     )?;
-    writeln!(out, "  {}", service.message)?;
-    let decided = matches!(service.decision, "Hints" | "Strip");
-    if !decided || service.ready_endpoints == 0 || service.zones.is_empty() {
-        return Ok(());
-    }
-    zones(out, service)?;
-    if let Some(share) = service.in_zone_share {
-        let worst = service.worst_overload.unwrap_or(0.0).max(0.0);
+    for zone in &service.zones {
+        #[expect(clippy::cast_precision_loss)]
+        let part = zone.hinted as f64 / most.unwrap_or(0).max(1) as f64;
         writeln!(
             out,
-            "  {DIM}{:.0}% of the traffic stays in its zone; the busiest endpoint carries {:.0}% above the average{DIM:#}",
-            share * 100.0,
-            worst * 100.0
+            "{}  {:>5.1}%  {:>5}  {:>7}  {:>6}{}  {:>8}  {}",
+            columns.name(&zone.name),
+            zone.share * 100.0,
+            zone.endpoints,
+            zone.minimum,
+            zone.hinted,
+            columns.bar(part),
+            overload(zone),
+            used(zone),
         )?;
     }
     Ok(())
 }
 
-fn zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
-    let width = service
-        .zones
-        .iter()
-        .map(|zone| zone.name.len())
-        .max()
-        .unwrap_or(0)
-        .max("zone".len());
-    let most = service
-        .zones
-        .iter()
-        .map(|zone| zone.hinted.max(zone.endpoints))
-        .max()
-        .unwrap_or(1)
-        .max(1);
+fn zones_without_hints(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+    const OTHERS: usize = 24;
+    let columns = Columns::new(names(service), OTHERS);
     writeln!(
         out,
-        "  {DIM}{:width$}  {:>6}  {:>9}  {:>7}  {:>6}  {:w$}  {:>8}  kube-proxy{DIM:#}",
-        "zone",
+        "{}{DIM}  {:>6}  {:>5}  {:>7}{DIM:#}",
+        columns.name("zone"),
         "CPU",
-        "endpoints",
+        "ready",
         "minimum",
-        "hinted",
-        "",
-        "overload",
-        w = BAR_WIDTH
     )?;
-    let any_hint = service.zones.iter().any(|zone| zone.hinted > 0);
     for zone in &service.zones {
-        #[expect(clippy::cast_precision_loss)]
-        let part = zone.hinted as f64 / most as f64;
         writeln!(
             out,
-            "  {:width$}  {:>5.1}%  {:>9}  {:>7}  {:>6}  {CYAN}{}{CYAN:#}  {:>8}  {}",
-            zone.name,
+            "{}  {:>5.1}%  {:>5}  {:>7}",
+            columns.name(&zone.name),
             zone.share * 100.0,
             zone.endpoints,
             zone.minimum,
-            zone.hinted,
-            bar(part, BAR_WIDTH),
-            overload(zone),
-            proxy(zone, any_hint),
         )?;
     }
     Ok(())
@@ -172,15 +297,64 @@ fn overload(zone: &ZoneReport) -> String {
     )
 }
 
-fn proxy(zone: &ZoneReport, any_hint: bool) -> String {
-    match zone.kube_proxy_because {
-        Some(_) if !any_hint => "all endpoints".to_owned(),
-        None => format!("its {} hinted endpoints", zone.hinted),
-        Some(because) => format!("all endpoints: {because}"),
+fn used(zone: &ZoneReport) -> String {
+    match zone.mode {
+        Mode::PreferSameNode => "its own node's".to_owned(),
+        Mode::PreferSameZone => format!("its {} hinted", zone.hinted),
+        Mode::Cluster(_) => "all endpoints".to_owned(),
     }
 }
 
-const BAR_WIDTH: usize = 16;
+/// Says of zones where hints are not followed, or on some nodes alone, why that is.
+fn exceptions(out: &mut impl Write, zones: &[ZoneReport]) -> io::Result<()> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for zone in zones {
+        let Some(sentence) = exception(zone) else {
+            continue;
+        };
+        match told.iter_mut().find(|(other, _)| *other == sentence) {
+            Some((_, names)) => names.push(&zone.name),
+            None => told.push((sentence, vec![&zone.name])),
+        }
+    }
+    for (sentence, names) in told {
+        let text = format!("{}: {sentence}", words::first(&names));
+        paragraph(out, DIM, (INDENT, "    "), &text)?;
+    }
+    Ok(())
+}
+
+fn exception(zone: &ZoneReport) -> Option<String> {
+    if let Some(because) = zone.mode.because() {
+        return Some(format!("hints are not followed, since {because}"));
+    }
+    let elsewhere = match zone.mode_elsewhere {
+        _ if zone.mode != Mode::PreferSameNode => return None,
+        Mode::PreferSameZone => "the zone's hinted endpoints",
+        Mode::PreferSameNode | Mode::Cluster(_) => "all endpoints",
+    };
+    Some(format!("nodes that no endpoint names use {elsewhere}"))
+}
+
+/// Where traffic goes in the end; nothing where that is not known and nothing else is to be said.
+fn outcome(service: &ServiceReport, hinted: bool) -> Option<String> {
+    let stays = service
+        .in_zone_share
+        .map(|share| format!("{:.0}% of traffic stays in its zone", share * 100.0));
+    if !hinted {
+        let stays = stays.map(|stays| format!("; {stays}")).unwrap_or_default();
+        return Some(format!("kube-proxy uses all ready endpoints{stays}."));
+    }
+    // Of `Hints` the message has said it.
+    let worst = service
+        .worst_overload
+        .filter(|_| service.decision != "Hints");
+    let worst = worst.map(|worst| {
+        let above = worst.max(0.0) * 100.0;
+        format!("; the busiest endpoint carries {above:.0}% above the average")
+    });
+    stays.map(|stays| format!("{stays}{}.", worst.unwrap_or_default()))
+}
 
 /// A bar of a length between 0 and 1.
 fn bar(part: f64, width: usize) -> String {
@@ -195,15 +369,52 @@ fn bar(part: f64, width: usize) -> String {
 
 fn cores(milli: u64) -> String {
     let (whole, rest) = (milli / 1000, milli % 1000);
-    if rest == 0 {
-        whole.to_string()
-    } else {
-        format!("{whole}.{rest:03}")
-            .trim_end_matches('0')
-            .to_owned()
+    match (whole, rest) {
+        (1, 0) => "1 core".to_owned(),
+        (whole, 0) => format!("{whole} cores"),
+        (whole, rest) => {
+            let decimal = format!("{whole}.{rest:03}");
+            format!("{} cores", decimal.trim_end_matches('0'))
+        }
     }
 }
 
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("a-long-word b", 4), ["a-long-word", "b"]);
+        assert_eq!(wrap("", 4), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(
+            shortened("us-east-1-wl1-nyc-wlz-1", 19),
+            "us-east-1…nyc-wlz-1"
+        );
+        assert_eq!(shortened("zone-a", 6), "zone-a");
+    }
+
+    #[test]
+    fn bars_make_room_for_names() {
+        let columns = |name: &str| {
+            let columns = Columns::new([name].into_iter(), 59);
+            (columns.name, columns.bar)
+        };
+        assert_eq!(columns("zone-a"), (6, 11));
+        assert_eq!(columns("europe-west4"), (12, 5));
+        assert_eq!(columns("us-east-1-wl1-nyc-wlz-1"), (19, 0));
+    }
+
+    #[test]
+    fn one_core_is_not_several() {
+        assert_eq!(
+            [1000, 500, 4000, 3920].map(cores),
+            ["1 core", "0.5 cores", "4 cores", "3.92 cores"]
+        );
+    }
 }

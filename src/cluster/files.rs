@@ -19,7 +19,7 @@ pub const STANDARD_INPUT: &str = "-";
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It can't be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// It is neither YAML nor JSON.
-    #[error("{}:{line}: {problem}", path.display())]
+    #[error("{}:{line}: {problem}", shown(path))]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum FileError {
         problem: String,
     },
     /// A document is no Kubernetes object.
-    #[error("{}: document {document}: {problem}", path.display())]
+    #[error("{}: document {document}: {problem}", shown(path))]
     Object {
         /// The file.
         path: PathBuf,
@@ -52,6 +52,13 @@ pub enum FileError {
         /// The files, with commas.
         files: String,
     },
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) {
+        return "standard input".to_owned();
+    }
+    path.display().to_string()
 }
 
 /// The objects of some files, as they stand there.
@@ -79,10 +86,7 @@ impl Objects {
             }
         }
         if objects.nodes.is_empty() && objects.services.is_empty() && objects.slices.is_empty() {
-            let files: Vec<String> = paths
-                .iter()
-                .map(|path| path.as_ref().display().to_string())
-                .collect();
+            let files: Vec<String> = paths.iter().map(|path| shown(path.as_ref())).collect();
             return Err(FileError::Empty {
                 files: files.join(", "),
             });

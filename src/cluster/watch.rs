@@ -8,8 +8,7 @@
 //! parse, and shows no bookmarks, so that a quiet resource looks like a dead one.
 
 use std::borrow::Cow;
-use std::error::Error as _;
-use std::fmt::{Debug, Write as _};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +26,7 @@ use tokio::time::{Instant, timeout};
 
 use super::store::{Resource, Writer};
 use super::wire::{EndpointSlice, Node, Service, Wire};
+use crate::words::with_causes;
 
 /// How long one watch request lives, in seconds.
 const WATCH_LIFE_SECONDS: u32 = 120;
@@ -173,7 +173,7 @@ impl Failure {
     fn of(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::status(status.code, &status.message),
-            error => Self::Other(with_sources(error)),
+            error => Self::Other(with_causes(error)),
         }
     }
 
@@ -204,20 +204,6 @@ impl Failure {
 
 /// The HTTP status of a version that is no longer kept.
 const GONE: u16 = 410;
-
-/// An error with its causes, of which the outermost alone says little.
-fn with_sources(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            let _ = write!(text, ": {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
 
 /// One resource, listed and watched for ever.
 struct Follower<W: Wire + Clone + Debug> {

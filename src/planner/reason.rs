@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::allocation::{self, Threshold};
 use super::capacity::{InsufficientNode, Missing, ZONE_LABEL};
+use crate::words::{self, NAMED, and_more};
 
 /// A number of endpoints that Auto has no plan for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,10 +58,7 @@ impl Shortfall {
     }
 
     fn message(&self) -> String {
-        let ready = match self.endpoints {
-            1 => "1 ready endpoint".to_owned(),
-            count => format!("{count} ready endpoints"),
-        };
+        let ready = words::count(self.endpoints as usize, "ready endpoint");
         let zones = self.zones();
         let problem = match self.kind {
             ShortfallKind::Endpoints => {
@@ -89,7 +87,7 @@ impl Remedy {
     fn advice(self) -> String {
         let endpoints = self
             .more_endpoints
-            .map(|more| format!("{more} more would do"));
+            .map(|more| words::count(more as usize, "more ready endpoint") + " would do");
         let threshold = self
             .threshold
             .map(|t| format!("a threshold of {} would", percent(t)));
@@ -184,13 +182,10 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// How many nodes or endpoints a sentence names.
-    const NAMED: usize = 3;
-
     /// [`Reason::InsufficientNodeInfo`] for these nodes, which are in the order of their names.
     #[must_use]
     pub fn insufficient_node_info(nodes: &[InsufficientNode]) -> Self {
-        let named = nodes.len().min(Self::NAMED);
+        let named = nodes.len().min(NAMED);
         Self::InsufficientNodeInfo {
             first: nodes[..named].into(),
             more: nodes.len() - named,
@@ -257,15 +252,9 @@ impl Reason {
     pub fn message(&self) -> String {
         match self {
             Self::InsufficientNodeInfo { first, more } => insufficient_nodes(first, *more),
-            Self::NodesReadyInOneZoneOnly { zone, nodes } => format!(
-                "All {nodes} counted nodes are in zone {zone}; hints need Ready nodes in at least two zones."
-            ),
+            Self::NodesReadyInOneZoneOnly { zone, nodes } => one_zone_only(zone, *nodes),
             Self::Shortfall(shortfall) => shortfall.message(),
-            Self::NoZoneSpecified { address, more } => format!(
-                "Endpoint {address}{} has no zone and no node with a known zone; set its zone or nodeName in the \
-                 EndpointSlice.",
-                and_more(*more)
-            ),
+            Self::NoZoneSpecified { address, more } => no_zone_specified(address, *more),
             Self::PortBelowMinimum {
                 port,
                 zone,
@@ -275,70 +264,91 @@ impl Reason {
                 "Of the endpoints behind port {port:?}, {hinted} would serve zone {zone}, which needs {minimum}: they \
                  are not those of the Service's other ports; give the port more, or a Service of its own."
             ),
-            Self::TooManyPorts => "The Service's EndpointSlices have more than 256 different sets of ports; give groups \
-                                   of ports Services of their own."
-                .into(),
-            Self::SiblingsOutOfStep { siblings } => {
-                let others = match siblings {
-                    1 => "the Service's other EndpointSlice has".to_owned(),
-                    count => format!("the Service's {count} other EndpointSlices have"),
-                };
-                format!(
-                    "No hints for this EndpointSlice keep every endpoint under the ceiling beside those that {others} \
-                     now; it gets its own as soon as one of them is written anew."
-                )
-            }
-            Self::OptedOut => "The Service's topology annotation says Disabled.".into(),
-            Self::NotOptedIn => "Nothing asks for hints; annotate the Service with \
-                                 service.kubernetes.io/topology-mode: Auto."
-                .into(),
-            Self::OtherHeuristic { value } if value.starts_with("zonewise.dev/") => format!(
-                "The Service's topology annotation says {:?}, which is no heuristic of this version; write Auto.",
-                shortened(value)
-            ),
-            Self::OtherHeuristic { value } => {
-                format!(
-                    "The Service's topology annotation says {:?}, which another implementation may act on.",
-                    shortened(value)
-                )
-            }
-            Self::PreferSameNode => {
-                "trafficDistribution is PreferSameNode, which Kubernetes acts on.".into()
-            }
-            Self::InternalTrafficPolicyLocal => {
-                "internalTrafficPolicy is Local and nothing comes from outside, so \
-                                                 kube-proxy uses endpoints on its own node alone."
-                    .into()
-            }
-            Self::Headless => {
-                "The Service has no cluster IP, so clients choose endpoints, not kube-proxy.".into()
-            }
-            Self::OtherServiceProxy => {
-                "The label service.kubernetes.io/service-proxy-name gives the Service to \
-                                        another proxy than kube-proxy."
-                    .into()
-            }
-            Self::UnsupportedAddressType => {
-                "kube-proxy uses hints for address types IPv4 and IPv6 alone.".into()
-            }
-            Self::UnknownService => {
-                "The slice's label kubernetes.io/service-name names no Service that is known."
-                    .into()
-            }
-            Self::ReservedService => {
-                "The slices of default/kubernetes and of zonewise itself are left alone.".into()
-            }
-            Self::ModeOff => "zonewise is switched off (mode Off).".into(),
-            Self::NotSynced => {
-                "The caches of Nodes, Services and EndpointSlices are still filling, so the hints \
-                                that the slice had are kept."
-                    .into()
-            }
+            Self::TooManyPorts => TOO_MANY_PORTS.into(),
+            Self::SiblingsOutOfStep { siblings } => siblings_out_of_step(*siblings),
+            Self::OptedOut => OPTED_OUT.into(),
+            Self::NotOptedIn => NOT_OPTED_IN.into(),
+            Self::OtherHeuristic { value } => other_heuristic(value),
+            Self::PreferSameNode => PREFER_SAME_NODE.into(),
+            Self::InternalTrafficPolicyLocal => INTERNAL_TRAFFIC_POLICY_LOCAL.into(),
+            Self::Headless => HEADLESS.into(),
+            Self::OtherServiceProxy => OTHER_SERVICE_PROXY.into(),
+            Self::UnsupportedAddressType => UNSUPPORTED_ADDRESS_TYPE.into(),
+            Self::UnknownService => UNKNOWN_SERVICE.into(),
+            Self::ReservedService => RESERVED_SERVICE.into(),
+            Self::ModeOff => MODE_OFF.into(),
+            Self::NotSynced => NOT_SYNCED.into(),
             Self::UnreadableObject { kind, name, field } => format!(
                 "The field {field} of {kind} {name} has an unexpected type, so the hints that the slice had are kept."
             ),
         }
     }
+}
+
+const TOO_MANY_PORTS: &str = "The Service's EndpointSlices have more than 256 different sets of ports; give groups of \
+                              ports Services of their own.";
+const OPTED_OUT: &str = "The Service's topology annotation says Disabled.";
+const NOT_OPTED_IN: &str = "Nothing asks for hints; annotate the Service with \
+                            service.kubernetes.io/topology-mode: Auto.";
+const PREFER_SAME_NODE: &str = "trafficDistribution is PreferSameNode, which Kubernetes acts on.";
+const INTERNAL_TRAFFIC_POLICY_LOCAL: &str = "internalTrafficPolicy is Local and nothing comes from outside, so \
+                                             kube-proxy uses endpoints on its own node alone.";
+const HEADLESS: &str =
+    "The Service has no cluster IP, so clients choose endpoints, not kube-proxy.";
+const OTHER_SERVICE_PROXY: &str = "The label service.kubernetes.io/service-proxy-name gives the Service to another \
+                                   proxy than kube-proxy.";
+const UNSUPPORTED_ADDRESS_TYPE: &str =
+    "kube-proxy uses hints for address types IPv4 and IPv6 alone.";
+const UNKNOWN_SERVICE: &str =
+    "The slice's label kubernetes.io/service-name names no Service that is known.";
+const RESERVED_SERVICE: &str =
+    "The slices of default/kubernetes and of zonewise itself are left alone.";
+const MODE_OFF: &str = "zonewise is switched off (mode Off).";
+const NOT_SYNCED: &str = "The caches of Nodes, Services and EndpointSlices are still filling, so the hints that the \
+                          slice had are kept.";
+
+fn one_zone_only(zone: &str, nodes: u32) -> String {
+    let nodes = match nodes {
+        1 => "The only counted node is".to_owned(),
+        nodes => format!("All {nodes} counted nodes are"),
+    };
+    format!("{nodes} in zone {zone}; hints need Ready nodes in at least two zones.")
+}
+
+fn no_zone_specified(address: &str, more: usize) -> String {
+    match more {
+        0 => format!(
+            "Endpoint {address} has no zone and no node with a known zone; set its zone or nodeName in the \
+             EndpointSlice."
+        ),
+        more => format!(
+            "Endpoint {address} and {more} more have no zone and no node with a known zone; set their zone or \
+             nodeName in the EndpointSlice."
+        ),
+    }
+}
+
+fn siblings_out_of_step(siblings: usize) -> String {
+    let others = match siblings {
+        1 => "the Service's other EndpointSlice has".to_owned(),
+        count => format!("the Service's {count} other EndpointSlices have"),
+    };
+    format!(
+        "No hints for this EndpointSlice keep every endpoint under the ceiling beside those that {others} now; it gets \
+         its own as soon as they are written anew."
+    )
+}
+
+fn other_heuristic(value: &str) -> String {
+    let (value, meaning) = (
+        shortened(value),
+        if value.starts_with("zonewise.dev/") {
+            "is no heuristic of this version; write Auto"
+        } else {
+            "another implementation may act on"
+        },
+    );
+    format!("The Service's topology annotation says {value:?}, which {meaning}.")
 }
 
 fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
@@ -381,14 +391,6 @@ fn describe(missing: &Missing) -> String {
     }
 }
 
-fn and_more(more: usize) -> String {
-    if more == 0 {
-        String::new()
-    } else {
-        format!(", +{more} more")
-    }
-}
-
 /// A threshold in percent, rounded up to a tenth so that what is advised works.
 fn percent(threshold: Threshold) -> String {
     let tenths = (threshold.as_fraction() * 1000.0 - 1e-9).ceil();
@@ -418,6 +420,45 @@ mod tests {
     }
 
     #[test]
+    fn one_node_is_not_several() {
+        let one_zone = |nodes| {
+            Reason::NodesReadyInOneZoneOnly {
+                zone: "a".into(),
+                nodes,
+            }
+            .message()
+        };
+        assert_eq!(
+            [one_zone(1), one_zone(3)],
+            [
+                "The only counted node is in zone a; hints need Ready nodes in at least two zones.",
+                "All 3 counted nodes are in zone a; hints need Ready nodes in at least two zones."
+            ]
+        );
+    }
+
+    #[test]
+    fn endpoints_without_a_zone_are_one_or_several() {
+        let lost = |more| {
+            Reason::NoZoneSpecified {
+                address: "10.0.0.1".into(),
+                more,
+            }
+            .message()
+        };
+        assert!(
+            lost(0).starts_with("Endpoint 10.0.0.1 has no zone"),
+            "{}",
+            lost(0)
+        );
+        assert!(
+            lost(2).starts_with("Endpoint 10.0.0.1 and 2 more have no zone"),
+            "{}",
+            lost(2)
+        );
+    }
+
+    #[test]
     fn a_refusal_says_what_would_do() {
         let weights = [1, 1, 1];
         let needs = allocation::Needs::new(&weights, 4, Threshold::KUBERNETES);
@@ -425,7 +466,7 @@ mod tests {
         assert_eq!(
             reason.message(),
             "4 ready endpoints over 3 zones can't keep every endpoint within 20% above the average: the zones need \
-             at least 6; 2 more would do, or a threshold of 33.4% would."
+             at least 6; 2 more ready endpoints would do, or a threshold of 33.4% would."
         );
     }
 }

@@ -272,6 +272,7 @@ fn no_endpoint_is_loaded_above_the_ceiling_when_kube_proxy_follows_a_plan() {
             },
             hinted: true,
             hints: vec![usize::from(hint)],
+            ..Endpoint::default()
         };
         let endpoints: Vec<_> = origins.iter().zip(hints).map(endpoint).collect();
         let traffic = Traffic::follow(&weights, &endpoints);

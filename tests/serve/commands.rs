@@ -1,17 +1,19 @@
 //! Commands that end by themselves.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::binary::{
-    generate_certificates, replace, run, run_with_input, stderr, stdout, zonewise,
+    free_port, generate_certificates, replace, run, run_with_input, stderr, stdout, zonewise,
 };
-use super::cluster::{self, ZONES, balanced, endpoints, hinted, slice_of};
+use super::client::Tls;
+use super::cluster::{self, With as _, ZONES, balanced, endpoints, hinted, slice_of};
 
 /// The sample cluster with a slice that is hinted and one that is not.
 fn cluster_with_slices() -> String {
@@ -42,6 +44,12 @@ impl Folder {
     }
 }
 
+/// A file of the repository.
+fn repository(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join(path).display().to_string()
+}
+
 fn assert_success(output: &Output) -> &str {
     assert!(output.status.success(), "{}", stderr(output));
     assert_eq!(stderr(output), "");
@@ -64,6 +72,19 @@ fn assert_failure(output: &Output, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} in {text}");
     }
+}
+
+/// A text with its lines put together again.
+fn flowing(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn assert_fits_a_terminal(text: &str) {
+    let wide: Vec<_> = text
+        .lines()
+        .filter(|line| line.chars().count() > 80)
+        .collect();
+    assert!(wide.is_empty(), "{wide:#?}");
 }
 
 fn keys(value: &Value) -> BTreeSet<&str> {
@@ -253,15 +274,51 @@ fn explain_takes_a_name_and_a_namespace() {
     assert_eq!(report["services"].as_array().unwrap().len(), 1);
     assert_failure(
         &run(&["explain", "nothing", "-f", &file]),
-        1,
-        &["there is no Service nothing in any namespace"],
+        2,
+        &["there is no Service nothing in any namespace; there are api, plain, web\n"],
     );
     let output = run(&["explain", "web", "-n", "elsewhere", "-f", &file]);
     assert_failure(
         &output,
-        1,
-        &["there is no Service web in namespace elsewhere"],
+        2,
+        &["there is no Service web in namespace elsewhere; one is in shop\n"],
     );
+    let output = run(&["explain", "-n", "elsewhere", "-f", &file]);
+    assert_failure(
+        &output,
+        2,
+        &["there is no Service in namespace elsewhere; there are some in shop\n"],
+    );
+    let output = run(&["explain", "-n", "elsewhere", "-A", "-f", &file]);
+    assert!(assert_success(&output).contains("shop/web"));
+}
+
+#[test]
+fn a_cluster_without_services_is_told_beside_its_zones() {
+    let nodes = cluster::nodes(&[("zone-a", 4)]);
+    let output = run_with_input(&["explain", "-f", "-"], &nodes);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "there is no Service here, nor any other\n");
+    let text = flowing(stdout(&output));
+    let sentence = "The only counted node is in zone zone-a; hints need";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn a_missing_file_that_may_be_a_service_s_name_is_told_as_that_and_others_are_not() {
+    let folder = Folder::with("cluster.yaml", &cluster_with_slices());
+    let file = folder.path("cluster.yaml");
+    let advice = "; a Service's name goes before -f";
+    assert_failure(&run(&["explain", "-f", &file, "web"]), 2, &[advice]);
+    for arguments in [
+        ["explain", "-f", "web", "-A"],
+        ["explain", "-f", &file, "web.yaml"],
+        ["explain", "api", "-f", "web"],
+    ] {
+        let output = run(&arguments);
+        assert_failure(&output, 2, &["No such file"]);
+        assert!(!stderr(&output).contains(advice), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -300,7 +357,12 @@ fn explain_names_the_file_that_is_missing_or_wrong_and_the_line() {
     assert_failure(
         &run_with_input(&["explain", "-f", "-"], "a: [\n"),
         2,
-        &["error: -:"],
+        &["error: standard input:1: "],
+    );
+    assert_failure(
+        &run_with_input(&["explain", "-f", "-"], "kind: ConfigMap\n"),
+        2,
+        &["error: standard input: no Node, Service or EndpointSlice in there\n"],
     );
     assert_failure(
         &run(&["explain", "-o", "xml"]),
@@ -311,8 +373,7 @@ fn explain_names_the_file_that_is_missing_or_wrong_and_the_line() {
 
 #[test]
 fn the_example_is_explained_and_played() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cluster.yaml");
-    let explained = run(&["explain", "-f", &example.display().to_string()]);
+    let explained = run(&["explain", "-f", &repository("examples/cluster.yaml")]);
     let explained = assert_success(&explained);
     let played = run(&["demo", "--once"]);
     let played = assert_success(&played);
@@ -320,6 +381,7 @@ fn the_example_is_explained_and_played() {
         played.starts_with(explained),
         "the demo shows the report of its example"
     );
+    assert_fits_a_terminal(played);
     let sent = &played[explained.len()..];
     assert!(
         sent.contains("slices were sent to https://localhost:"),
@@ -327,6 +389,347 @@ fn the_example_is_explained_and_played() {
     );
     for part in ["shop/web", "zone-a", "zone-b", "zone-c"] {
         assert!(explained.contains(part), "{part:?} in {explained}");
+    }
+}
+
+#[test]
+fn the_readme_shows_what_the_demo_prints() {
+    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    let sample = readme.split("```").nth(1).expect("a block of output");
+    let played = run(&["demo", "--once"]);
+    let mut rest = assert_success(&played);
+    let parts: Vec<_> = sample.split("…").map(str::trim).collect();
+    assert!(parts.len() > 2, "{sample}");
+    for part in parts {
+        let at = rest
+            .find(part)
+            .unwrap_or_else(|| panic!("{part}\nis not in\n{rest}"));
+        rest = &rest[at + part.len()..];
+    }
+}
+
+#[test]
+fn the_sample_names_what_is_left_out_and_tells_one_from_several() {
+    let explained = run(&["explain", "-f", &repository("examples/cluster.yaml")]);
+    let text = flowing(assert_success(&explained));
+    for part in [
+        "control-plane-a, control-plane-b, control-plane-c (ControlPlane)",
+        "worker-c3 (NotReady)",
+        "worker-new (Settling: new, and still without zone or CPU)",
+        "2 ready endpoints for 3 zones, and each zone needs one of its own; 2 more ready endpoints would do.",
+        "Endpoint 10.1.0.66 and 2 more have no zone",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let partners = run(&[
+        "explain",
+        "partners",
+        "-o",
+        "json",
+        "-f",
+        &repository("examples/cluster.yaml"),
+    ]);
+    let partners: Value = serde_json::from_str(assert_success(&partners)).unwrap();
+    assert_eq!(
+        partners["services"][0]["inZoneShare"],
+        Value::Null,
+        "nobody knows where the endpoints are"
+    );
+}
+
+#[test]
+fn of_many_nodes_that_are_left_out_three_are_named() {
+    let node = "---\nkind: Node\nmetadata: {name: NAME, labels: {node-role.kubernetes.io/control-plane: \"\"}}\n";
+    let control_planes = ["cp1", "cp2", "cp3", "cp4", "cp5"].map(|name| node.replace("NAME", name));
+    let input = cluster_with_slices() + &control_planes.concat();
+    let output = run_with_input(&["explain", "-f", "-"], &input);
+    let text = assert_success(&output);
+    assert!(
+        text.contains("cp1, cp2, cp3, +2 more (ControlPlane)\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn long_names_fit_a_terminal_too() {
+    let zones = [
+        "us-gov-west-1-wavelength-zone-las-1a",
+        "us-gov-west-1-wavelength-zone-las-1b",
+    ];
+    let nodes = cluster::nodes(&[(zones[0], 64), (zones[1], 1)]);
+    let name = "a-service-whose-name-is-nearly-as-long-as-a-label-may-be-in-all";
+    let slice = slice_of(name, endpoints(&[zones[0], zones[0], zones[1]]));
+    let input = nodes + &cluster::service(name, "Auto") + "---\n" + &yaml(&slice);
+    let output = run_with_input(&["explain", "-f", "-"], &input);
+    let text = assert_success(&output);
+    assert_fits_a_terminal(text);
+    assert!(
+        text.contains(&format!("shop/{name} IPv4\n  Strip ")),
+        "{text}"
+    );
+    assert!(text.contains(zones[0]), "in full where it fits: {text}");
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_want_them() {
+    let coloured = |variables: &[(&str, &str)]| {
+        let mut command = zonewise();
+        command
+            .env_remove("NO_COLOR")
+            .envs(variables.iter().copied());
+        let example = repository("examples/cluster.yaml");
+        let explained = command.args(["explain", "-f", &example]).output().unwrap();
+        stdout(&explained).contains('\u{1b}')
+    };
+    assert!(!coloured(&[]), "a pipe");
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+}
+
+/// Three endpoints of a Service that is left to Kubernetes, hinted for their zones and nodes.
+fn node_hinted(name: &str, zones: [&str; 3]) -> String {
+    let hinted = |(i, zone): (usize, Value)| {
+        let hints = serde_json::json!({
+            "forZones": [{"name": ZONES[i]}],
+            "forNodes": [{"name": zone["nodeName"]}],
+        });
+        zone.with("/hints", hints)
+    };
+    let endpoints = endpoints(&zones).into_iter().enumerate().map(hinted);
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: NAME, namespace: shop}\n\
+                   spec: {clusterIP: 10.96.0.13, trafficDistribution: PreferSameNode, ports: [{name: http, port: 80}]}\n";
+    let slice = slice_of(name, endpoints.collect());
+    service.replace("NAME", name) + "---\n" + &yaml(&slice)
+}
+
+#[test]
+fn node_hints_are_told_as_kube_proxy_follows_them() {
+    let input = cluster::sample() + &node_hinted("local", ["zone-a", "zone-b", "zone-b"]);
+    let output = run_with_input(&["explain", "local", "-o", "json", "-f", "-"], &input);
+    let report: Value = serde_json::from_str(assert_success(&output)).unwrap();
+    let local = &report["services"][0];
+    assert_eq!(
+        (&local["decision"], &local["reason"]),
+        (&"Untouched".into(), &"PreferSameNode".into())
+    );
+    let modes: Vec<_> = local["zones"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|zone| zone["kubeProxy"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        modes,
+        ["PreferSameNode", "PreferSameNode", "PreferSameZone"],
+        "no endpoint is on zone-c's node, and one is hinted for zone-c"
+    );
+    assert_eq!(
+        (&local["worstOverload"], &local["inZoneShare"]),
+        (&Value::Null, &Value::Null)
+    );
+    let output = run_with_input(&["explain", "local", "-f", "-"], &input);
+    let text = flowing(assert_success(&output));
+    for part in [
+        "- its own node's",
+        "- its 1 hinted",
+        "zone-a, zone-b: nodes that no endpoint names use the zone's hinted endpoints",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn a_node_hint_that_one_endpoint_lacks_counts_for_nothing() {
+    let bare = node_hinted("local", ZONES).replacen("forNodes", "forNobody", 1);
+    let output = run_with_input(
+        &["explain", "local", "-o", "json", "-f", "-"],
+        &(cluster::sample() + &bare),
+    );
+    let report: Value = serde_json::from_str(assert_success(&output)).unwrap();
+    let local = &report["services"][0];
+    assert_eq!(local["zones"][0]["kubeProxy"], "PreferSameZone");
+    assert_eq!(local["inZoneShare"], 1.0);
+}
+
+fn kubeconfig(server: &str) -> Folder {
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+         contexts: [{{name: test, context: {{cluster: test, user: test}}}}]\n\
+         clusters: [{{name: test, cluster: {{server: \"{server}\"}}}}]\n\
+         users: [{{name: test, user: {{token: secret}}}}]\n"
+    );
+    Folder::with("kubeconfig", &text)
+}
+
+/// Checks that what went wrong is one sentence on one line.
+fn assert_one_line(output: &Output) {
+    let text = stderr(output);
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn an_api_server_that_is_not_there_is_named_with_every_cause() {
+    let server = format!("http://127.0.0.1:{}", free_port());
+    let folder = kubeconfig(&server);
+    let output = run(&["explain", "--kubeconfig", &folder.path("kubeconfig")]);
+    assert_failure(
+        &output,
+        2,
+        &[
+            &format!("can't list nodes from {server}"),
+            "Connection refused",
+            "--kubeconfig",
+            "-f",
+        ],
+    );
+    assert_one_line(&output);
+}
+
+#[test]
+fn an_api_server_that_refuses_is_named_with_what_it_says() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let folder = kubeconfig(&server);
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden","reason":"Forbidden","code":403}"#;
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        let length = status.len();
+        let head = format!(
+            "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all((head + status).as_bytes()).unwrap();
+    });
+    let output = run(&["explain", "--kubeconfig", &folder.path("kubeconfig")]);
+    answering.join().unwrap();
+    assert_failure(
+        &output,
+        2,
+        &[&server, "refuses to list nodes: nodes is forbidden (403)"],
+    );
+    assert_one_line(&output);
+}
+
+#[test]
+fn without_a_kubeconfig_one_sentence_says_what_to_give() {
+    let home = TempDir::new().unwrap();
+    let explain = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = zonewise();
+        command
+            .env("HOME", home.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("KUBERNETES_SERVICE_HOST");
+        command.envs(variables.iter().copied());
+        command.arg("explain").args(arguments).output().unwrap()
+    };
+    let output = explain(&[], &[]);
+    assert_failure(
+        &output,
+        2,
+        &[
+            "no cluster: there is no kubeconfig ",
+            "/.kube/config; give --kubeconfig",
+        ],
+    );
+    assert_one_line(&output);
+    let folder = Folder::with("wrong", "a: [\n");
+    let output = explain(&[], &[("KUBECONFIG", &folder.path("wrong"))]);
+    assert_failure(&output, 2, &["the kubeconfig can't be used", "line 1"]);
+    assert_one_line(&output);
+    let output = explain(&["--kubeconfig", "no/such"], &[]);
+    assert_failure(&output, 2, &["error: kubeconfig no/such: No such file"]);
+    assert_one_line(&output);
+}
+
+/// A running `zonewise demo`, which ends with this value.
+struct Demo(Child);
+
+impl Demo {
+    /// Starts it and waits for the last line; the lines that say how to try it by hand.
+    fn start() -> (Self, String) {
+        let mut command = zonewise();
+        let mut child = command
+            .arg("demo")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the demo starts");
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let demo = Self(child);
+        let lines = out.lines().map(Result::unwrap);
+        let lines: Vec<_> = lines.take_while(|line| line != "Ctrl-C ends it.").collect();
+        let printed = lines.join("\n");
+        let (_, manual) = printed
+            .split_once("Try it by hand")
+            .expect("a way to try it");
+        (demo, manual.to_owned())
+    }
+}
+
+impl Demo {
+    fn end(&mut self, signal: &str) -> ExitStatus {
+        let id = self.0.id().to_string();
+        let told = Command::new("kill").args([signal, &id]).status();
+        assert!(told.is_ok_and(|status| status.success()));
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What stands in a text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = text.split_once(before).unwrap();
+    rest.split_once(after).unwrap().0
+}
+
+#[test]
+fn what_the_demo_says_to_try_by_hand_gives_a_patch() {
+    let (mut demo, manual) = Demo::start();
+    assert!(
+        manual.contains("| base64 -d | jq -c"),
+        "it says how to read the patch: {manual}"
+    );
+    let ca = between(&manual, "--cacert ", " ");
+    let review = std::fs::read(between(&manual, "--data @", " ")).unwrap();
+    let port: u16 = between(&manual, "https://localhost:", "/").parse().unwrap();
+    let mut webhook = Tls::trusting(Path::new(ca))
+        .connect((Ipv4Addr::LOCALHOST, port).into())
+        .unwrap();
+    let answer = webhook.post("/mutate?timeout=1s", &review).json();
+    assert!(answer["response"]["patch"].is_string(), "{answer}");
+    assert!(demo.end("-INT").success());
+}
+
+#[test]
+fn the_files_of_the_demo_end_with_it() {
+    for signal in ["-INT", "-TERM"] {
+        let (mut demo, manual) = Demo::start();
+        let ca = Path::new(between(&manual, "--cacert ", " "));
+        assert!(ca.exists());
+        assert!(demo.end(signal).success(), "{signal}");
+        assert!(!ca.exists(), "{signal}");
+    }
+}
+
+#[test]
+fn each_command_teaches_by_example() {
+    for command in [
+        &["--help"][..],
+        &["explain", "--help"],
+        &["demo", "--help"],
+        &["certs", "generate", "--help"],
+        &["completions", "--help"],
+    ] {
+        let output = run(command);
+        assert!(
+            assert_success(&output).contains("Examples:\n  "),
+            "{command:?}"
+        );
     }
 }
 
@@ -339,6 +742,10 @@ fn the_demo_plays_other_files_and_names_one_that_is_missing() {
         text.contains("2 slices were sent to https://localhost:"),
         "{text}"
     );
+    let one = cluster::sample() + "---\n" + &yaml(&balanced());
+    let played = run_with_input(&["demo", "--once", "-f", "-"], &one);
+    let text = assert_success(&played);
+    assert!(text.contains("\n1 slice was sent to https://"), "{text}");
     assert_failure(
         &run(&["demo", "--once", "-f", "no/such.yaml"]),
         2,

@@ -1,0 +1,65 @@
+//! Words for people: numbers with their nouns, lists that do not grow, errors with their causes.
+
+use std::error::Error;
+
+/// How many nodes, endpoints or namespaces a sentence names.
+pub const NAMED: usize = 3;
+
+/// A number with its noun: `1 node`, `2 nodes`.
+#[must_use]
+pub fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// The first [`NAMED`] of these, and how many more there are: `a, b, c, +2 more`.
+#[must_use]
+pub fn first<S: AsRef<str>>(all: &[S]) -> String {
+    let named: Vec<&str> = all.iter().take(NAMED).map(AsRef::as_ref).collect();
+    named.join(", ") + &and_more(all.len() - named.len())
+}
+
+/// `, +2 more` after a list that was cut.
+#[must_use]
+pub fn and_more(more: usize) -> String {
+    if more == 0 {
+        String::new()
+    } else {
+        format!(", +{more} more")
+    }
+}
+
+/// An error with its causes, of which the outermost alone says little.
+#[must_use]
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text = text + ": " + &told;
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nouns_follow_their_numbers() {
+        assert_eq!(
+            [0, 1, 2].map(|number| count(number, "endpoint")),
+            ["0 endpoints", "1 endpoint", "2 endpoints"]
+        );
+    }
+
+    #[test]
+    fn a_list_names_three_and_counts_the_rest() {
+        assert_eq!(first(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(first(&["a", "b", "c", "d", "e"]), "a, b, c, +2 more");
+        assert_eq!(first::<&str>(&[]), "");
+    }
+}
