@@ -16,6 +16,7 @@ pub mod loose;
 pub mod node;
 pub mod service;
 pub mod slice;
+pub mod slices;
 pub mod store;
 pub mod watch;
 pub mod wire;

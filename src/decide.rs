@@ -102,7 +102,7 @@ impl<'a> Snapshot<'a> {
         let service = self.service.as_ref().map(|state| {
             Arc::new(ServiceState {
                 service: state.service.clone(),
-                slices,
+                slices: slices.into(),
                 last_logged: state.last_logged.clone(),
             })
         });

@@ -81,21 +81,42 @@ impl FileWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     #[test]
     fn reading_a_file_is_no_change() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cluster.yaml");
         std::fs::write(&file, "one").unwrap();
-        let mut watch = FileWatch::new(std::slice::from_ref(&file));
+        let (sender, events) = mpsc::channel();
+        let mut watcher = notify::recommended_watcher(sender).unwrap();
+        watcher
+            .watch(folder.path(), RecursiveMode::NonRecursive)
+            .unwrap();
         for _ in 0..3 {
             std::fs::read(&file).unwrap();
         }
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(watch.notices.try_recv().is_err());
-        std::fs::write(&file, "two").unwrap();
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(watch.notices.try_recv().is_ok());
+        // Events come in their order, so the first that is a change tells of this.
+        std::fs::remove_file(&file).unwrap();
+        let kinds = std::iter::from_fn(|| events.recv_timeout(PATIENCE).ok());
+        let mut changes = kinds
+            .map(|event| event.unwrap().kind)
+            .filter(|kind| !is_only_read(*kind));
+        let first = changes.next().unwrap();
+        assert!(first.is_remove() || first.is_modify(), "{first:?}");
+    }
+
+    #[tokio::test]
+    async fn a_change_wakes_before_anyone_looks_by_himself() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cluster.yaml");
+        let mut watch = FileWatch::new(std::slice::from_ref(&file));
+        std::fs::write(&file, "one").unwrap();
+        let notice = tokio::time::timeout(PATIENCE, watch.notices.recv()).await;
+        assert_eq!(notice, Ok(Some(())));
     }
 }

@@ -3,9 +3,13 @@
 //! A listener accepts, a connection ([`connection`]) serves HTTP/1.1 within its time limits, [`routes`] answers within
 //! limits on bytes, and [`drain`] brings all of it to an end without a request lost.
 
+mod answer;
 pub mod body;
 pub mod connection;
+pub mod descriptors;
 pub mod drain;
+pub mod request;
+mod room;
 pub mod routes;
 pub mod tls;
 
@@ -111,6 +115,7 @@ impl Server {
         ));
         let acceptor = self.tls.clone().map(TlsAcceptor::from);
         let mut connections = JoinSet::new();
+        let mut accepts = true;
         let mut closing = self.drain.phase();
         loop {
             let accepted = tokio::select! {
@@ -120,13 +125,17 @@ impl Server {
             while connections.try_join_next().is_some() {}
             let stream = match accepted {
                 Ok((stream, _)) => stream,
+                Err(error) if is_of_one_connection(&error) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "can't accept a connection");
+                    if std::mem::take(&mut accepts) {
+                        tracing::warn!(server = self.name, %error, "can't accept connections for now");
+                    }
                     // Out of file descriptors, most likely: trying at once would spin.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
+            accepts = true;
             let Ok(place) = places.clone().try_acquire_owned() else {
                 self.metrics
                     .count_rejected_connection(self.name, "connections");
@@ -179,6 +188,16 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether an error in accepting is about a connection that is gone, and says nothing of the next.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    )
 }
 
 /// Counts a connection for as long as it lives, however it ends.

@@ -1,6 +1,6 @@
 //! Logs and metrics.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -11,6 +11,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{self, Writer};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -49,7 +53,10 @@ pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => builder
+            .with_ansi(std::io::stderr().is_terminal())
+            .fmt_fields(one_line_fields())
+            .init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     std::panic::set_hook(Box::new(|panic| {
@@ -61,6 +68,43 @@ pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
         tracing::error!(place, %backtrace, "panic: {}", panic.payload_as_str().unwrap_or("(no message)"));
     }));
     Ok(())
+}
+
+/// Fields as text that stays on its line and in its colour: names from files and requests may hold anything, and
+/// tracing's own format lets line ends through. JSON needs none of this.
+fn one_line_fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
+    let write_field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        match field.name() {
+            "message" => {}
+            name if writer.has_ansi_escapes() => {
+                write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?;
+            }
+            name => write!(writer, "{name}=")?,
+        }
+        write!(OneLine(writer), "{value:?}")
+    };
+    format::debug_fn(write_field).delimited(" ")
+}
+
+/// Escapes what would end a line, turn its direction or steer a terminal.
+struct OneLine<W>(W);
+
+impl<W: fmt::Write> fmt::Write for OneLine<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let steers = |c: char| {
+            c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        for part in text.split_inclusive(steers) {
+            match part.chars().next_back().filter(|&last| steers(last)) {
+                None => self.0.write_str(part)?,
+                Some(last) => {
+                    self.0.write_str(&part[..part.len() - last.len_utf8()])?;
+                    write!(self.0, "{}", last.escape_default())?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Labels of `zonewise_admission_requests_total`, all from fixed sets.
@@ -241,5 +285,62 @@ impl fmt::Display for Human {
             Ok(duration) => write!(f, "{duration:#}"),
             Err(_) => write!(f, "{:?}", self.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What a line of the text format says behind its target.
+    fn told(log: impl FnOnce()) -> String {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let written = lines.clone();
+        let writer = move || Lines(written.clone());
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(writer)
+            .with_ansi(false)
+            .without_time()
+            .with_target(false)
+            .fmt_fields(one_line_fields())
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
+        let text = lines.lock().unwrap().clone();
+        String::from_utf8(text).unwrap()
+    }
+
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_value_gets_out_of_its_line() {
+        let name = "a\nERROR forged\r\u{1b}[2J\u{9b}2J\u{202e}\u{2028}é";
+        let escaped = "a\\nERROR forged\\r\\u{1b}[2J\\u{9b}2J\\u{202e}\\u{2028}é";
+        assert_eq!(
+            told(|| tracing::warn!(shown = %name, "read {name}")),
+            format!(" WARN read {escaped} shown={escaped}\n")
+        );
+        assert_eq!(
+            told(|| tracing::warn!(name, number = 1, "read"))
+                .lines()
+                .count(),
+            1
+        );
+        assert_eq!(
+            told(|| tracing::info!(name = "web", "read")),
+            " INFO read name=\"web\"\n"
+        );
     }
 }

@@ -23,6 +23,8 @@ mod exposition;
 mod files;
 #[path = "serve/flags.rs"]
 mod flags;
+#[path = "serve/overload.rs"]
+mod overload;
 #[path = "serve/refusals.rs"]
 mod refusals;
 #[path = "serve/telling.rs"]

@@ -37,8 +37,8 @@ pub struct DecisionArgs {
     /// How long a new node may lack zone or CPU before that counts
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
     node_grace: Duration,
-    /// Labels that leave a node out of capacity, whatever their value
-    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL")]
+    /// Labels that leave a node out of capacity, whatever their value, separated by commas
+    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
     /// Hold capacity as it was while more than this part of the nodes is NotReady
     #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]

@@ -14,14 +14,15 @@ use tokio::task::{Id, JoinSet};
 use super::decisions::DecisionArgs;
 use super::{Failure, connect, values};
 use crate::admin;
-use crate::cluster::files::{self, Objects};
+use crate::cluster::files::{self, LeanObjects};
 use crate::cluster::store::Writer;
 use crate::cluster::watch::{self, WatchStatus};
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
+
 use crate::server::routes::{self, App, Bodies};
 use crate::server::tls::{self, CertificateFiles, CurrentCertificate};
-use crate::server::{Limits, Server, bind};
+use crate::server::{Limits, Server, bind, descriptors};
 use crate::settings::Settings;
 use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 
@@ -31,6 +32,27 @@ use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 /// reviews on /mutate. Needs permission to list and watch nodes, services and endpointslices.discovery.k8s.io.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    decisions: DecisionArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
+    shutdown: ShutdownArgs,
+    /// Panic when deciding for this Service: shows that a panic costs nothing but its own answer
+    #[arg(long, hide = true, value_parser = values::service_name)]
+    panic_on_service: Option<String>,
+}
+
+/// Where it is reached, and what it shows there.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Addresses and certificate")]
+struct ListenArgs {
     /// Address of the webhook (HTTPS); [::] takes IPv4 too
     #[arg(
         long,
@@ -53,18 +75,12 @@ pub struct Args {
     /// Private key of the certificate, PEM; read again when it changes
     #[arg(long, env = "ZONEWISE_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
     tls_private_key_file: PathBuf,
-    #[command(flatten)]
-    source: SourceArgs,
-    #[command(flatten)]
-    decisions: DecisionArgs,
-    /// Panic when deciding for this Service: shows that a panic costs nothing but its own answer
-    #[arg(long, hide = true, value_parser = values::service_name)]
-    panic_on_service: Option<String>,
-    #[command(flatten)]
-    limits: LimitArgs,
-    /// How long to go on serving after SIGTERM, so that the API server hears of the end first
-    #[arg(long, env = "ZONEWISE_SHUTDOWN_DELAY_DURATION", default_value = "15s", value_parser = values::duration, value_name = "DURATION")]
-    shutdown_delay_duration: Duration,
+}
+
+/// What it tells of itself.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Logs")]
+struct LogArgs {
     /// error, warn, info, debug, trace, or a filter such as zonewise=debug,kube=warn
     #[arg(
         long,
@@ -82,6 +98,15 @@ pub struct Args {
         value_name = "FORMAT"
     )]
     log_format: LogFormat,
+}
+
+/// How it ends.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Shutdown")]
+struct ShutdownArgs {
+    /// How long to go on serving after SIGTERM, so that the API server hears of the end first
+    #[arg(long, env = "ZONEWISE_SHUTDOWN_DELAY_DURATION", default_value = "15s", value_parser = values::duration, value_name = "DURATION")]
+    shutdown_delay_duration: Duration,
 }
 
 /// Where the cluster is known from.
@@ -104,14 +129,18 @@ struct SourceArgs {
         conflicts_with = "from_files"
     )]
     context: Option<String>,
-    /// Files or folders with Nodes, Services and EndpointSlices in place of any cluster; read again when they change
+    /// Files or folders with Nodes, Services and EndpointSlices in place of any cluster, separated by commas; read again
+    /// when they change
     #[arg(
         long,
         env = "ZONEWISE_FROM_FILES",
-        value_name = "PATH",
+        value_name = "PATH,...",
         value_delimiter = ','
     )]
     from_files: Vec<PathBuf>,
+    /// How long each watch lives, in seconds; shorter than by default only so that tests need not wait
+    #[arg(long, hide = true, default_value_t = watch::WATCH_LIFE_SECONDS, value_parser = clap::value_parser!(u32).range(1..=i64::from(watch::WATCH_LIFE_SECONDS)))]
+    watch_life_seconds: u32,
 }
 
 /// What a server takes on.
@@ -121,10 +150,10 @@ struct LimitArgs {
     /// Largest body of a request
     #[arg(long, env = "ZONEWISE_MAX_BODY_BYTES", default_value = "16Mi", value_parser = values::bytes, value_name = "BYTES")]
     max_body_bytes: usize,
-    /// Bytes of bodies over all requests at once
+    /// Bytes of all bodies and answers at once; bodies over 256Ki leave a quarter to smaller ones
     #[arg(long, env = "ZONEWISE_MAX_IN_FLIGHT_BYTES", default_value = "64Mi", value_parser = values::bytes, value_name = "BYTES")]
     max_in_flight_bytes: usize,
-    /// Open connections at once
+    /// Open connections at once, of the webhook and of metrics each
     #[arg(
         long,
         env = "ZONEWISE_MAX_CONNECTIONS",
@@ -138,7 +167,7 @@ struct LimitArgs {
     /// Time for the TLS handshake, and again for a connection's first request
     #[arg(long, env = "ZONEWISE_FIRST_REQUEST_TIMEOUT", default_value = "10s", value_parser = values::duration, value_name = "DURATION")]
     first_request_timeout: Duration,
-    /// Time for a request once it has begun
+    /// Time for a request once it has begun; less if its client says that it waits for less
     #[arg(long, env = "ZONEWISE_REQUEST_TIMEOUT", default_value = "10s", value_parser = values::duration, value_name = "DURATION")]
     request_timeout: Duration,
     /// How long an idle connection is kept; at least 120s, since API servers keep theirs for 90s
@@ -154,6 +183,27 @@ impl LimitArgs {
             ));
         }
         Ok(())
+    }
+
+    fn make_room_for_connections(&self) {
+        /// What is open beside connections: listeners, watches, files, the log.
+        const OTHERS: usize = 64;
+        let Some(limit) = descriptors::raise_limit() else {
+            return;
+        };
+        let needed = self
+            .max_connections
+            .saturating_mul(2)
+            .saturating_add(OTHERS);
+        if limit < needed {
+            tracing::warn!(
+                limit,
+                needed,
+                "--max-connections {} on two servers takes more open files than the hard limit (ulimit -Hn) allows: \
+                 raise that or lower the flag, else the last connections wait until others end",
+                self.max_connections
+            );
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -178,7 +228,7 @@ impl LimitArgs {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    telemetry::init_logs(&args.log_level, args.log_format).map_err(Failure::usage)?;
+    telemetry::init_logs(&args.logs.log_level, args.logs.log_format).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::failed)?;
     let result = runtime.block_on(serve(args));
     // Whatever still runs has had its time.
@@ -190,9 +240,10 @@ async fn serve(args: Args) -> Result<(), Failure> {
     args.limits.check()?;
     // First of all: as process 1 of a container, a signal without a handler is lost.
     let mut signals = Signals::new().map_err(Failure::failed)?;
+    args.limits.make_room_for_connections();
     let files = CertificateFiles {
-        certificate: args.tls_cert_file.clone(),
-        key: args.tls_private_key_file.clone(),
+        certificate: args.listen.tls_cert_file.clone(),
+        key: args.listen.tls_private_key_file.clone(),
     };
     let pair = files.read().map_err(Failure::usage)?;
     let certificate = files.parse(&pair).map_err(Failure::usage)?;
@@ -234,14 +285,14 @@ async fn serve(args: Args) -> Result<(), Failure> {
     };
     let webhook = server(
         "webhook",
-        args.webhook_bind_address,
+        args.listen.webhook_bind_address,
         Some(tls),
         routes::webhook(app.clone()),
         drain.clone(),
     )?;
     let plain = server(
         "metrics",
-        args.metrics_bind_address,
+        args.listen.metrics_bind_address,
         None,
         admin::routes(app, Arc::new(registry)),
         drain,
@@ -264,7 +315,7 @@ async fn serve(args: Args) -> Result<(), Failure> {
         &mut signals,
         &control,
         &readiness,
-        args.shutdown_delay_duration,
+        args.shutdown.shutdown_delay_duration,
     )
     .await
 }
@@ -287,7 +338,7 @@ async fn start_source(
             connect::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
         tasks.spawn(
             "the watch of the cluster",
-            watch::run(client.client, writer, status),
+            watch::run(client.client, writer, status, source.watch_life_seconds),
         );
         return Ok(());
     }
@@ -304,7 +355,7 @@ async fn start_source(
         source.from_files.clone(),
         files::Signature::of(&source.from_files),
     );
-    let objects = Objects::read(&paths).map_err(Failure::usage)?;
+    let objects = LeanObjects::read(&paths).map_err(Failure::usage)?;
     objects.apply(&mut writer, Timestamp::now());
     tasks.spawn(
         "the reading of files",

@@ -45,6 +45,8 @@ pub struct NodeRecord {
     pub node: capacity::Node,
     uninitialized: bool,
     new_until: Option<Timestamp>,
+    /// When it was last known to be Ready, if it was and is not.
+    ready_until: Option<Timestamp>,
 }
 
 impl NodeRecord {
@@ -77,6 +79,7 @@ impl NodeRecord {
             },
             uninitialized: has_taint(wire, UNINITIALIZED_TAINT),
             new_until: created.and_then(|at: Timestamp| at.checked_add(rules.grace).ok()),
+            ready_until: None,
         };
         record.look_at_clock(now);
         record
@@ -85,6 +88,21 @@ impl NodeRecord {
     /// Brings `settling` up to date.
     pub fn look_at_clock(&mut self, now: Timestamp) {
         self.node.settling = self.uninitialized || self.new_until.is_some_and(|until| now < until);
+    }
+
+    /// Takes over what was known of the node and can't be read from it.
+    pub fn remember(&mut self, before: Option<&Self>, now: Timestamp) {
+        self.ready_until = match before {
+            _ if self.node.ready => None,
+            Some(before) if before.node.ready => Some(now),
+            before => before.and_then(|before| before.ready_until),
+        };
+    }
+
+    /// Whether it counted at `since` or later, and is NotReady now.
+    #[must_use]
+    pub fn has_gone_since(&self, since: Timestamp) -> bool {
+        !self.node.excluded && self.ready_until.is_some_and(|until| until >= since)
     }
 
     /// When `settling` will change by itself.

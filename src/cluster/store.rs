@@ -12,6 +12,7 @@ use super::key::Key;
 use super::node::{NodeRecord, NodeRules};
 use super::service::ServiceRecord;
 use super::slice::{self, AddressType, SliceRecord};
+use super::slices::Slices;
 use super::wire::{EndpointSlice, Node, Service, Wire};
 use crate::planner::capacity::{self, Capacity};
 
@@ -87,8 +88,8 @@ impl MeasuredCapacity {
 pub struct ServiceState {
     /// The Service, where it is known.
     pub service: Option<Arc<ServiceRecord>>,
-    /// Its slices, in no order.
-    pub slices: Vec<Arc<SliceRecord>>,
+    /// Its slices.
+    pub slices: Slices,
     /// What was last decided for each address type, for the log; the meaning is the log's.
     pub last_logged: Arc<[AtomicU64; 3]>,
 }
@@ -244,36 +245,49 @@ pub struct Writer {
     /// When the next young node is old.
     settles_at: Option<Timestamp>,
     nodes_listed: bool,
-    before_storm: BeforeStorm,
+    weather: Weather,
 }
 
-/// The fullest capacity of the last minutes.
-///
-/// Nodes turn NotReady one by one, and a storm is seen only when it has taken its part of them: what it took until then
-/// is not what capacity was.
+/// A time in which so many nodes are NotReady that this tells of something else than less capacity.
+#[derive(Debug)]
+struct Storm {
+    since: Timestamp,
+    /// When it ended, if it has.
+    until: Option<Timestamp>,
+}
+
+impl Storm {
+    /// How far back a storm reaches: kubelets that went silent together are marked within a minute, and nodes turn
+    /// NotReady one by one, so that a storm is seen only when it has taken its part of them.
+    const REACH: SignedDuration = SignedDuration::from_mins(2);
+}
+
+/// How the storms have been so far.
 #[derive(Debug, Default)]
-struct BeforeStorm {
-    fullest: Option<Capacity>,
-    /// Whether that is how things are now.
-    in_force: bool,
-    /// When that was last so, if it no longer is.
-    until: Timestamp,
+struct Weather {
+    storm: Option<Storm>,
 }
 
-impl BeforeStorm {
-    /// How long the fullest capacity is remembered: kubelets that went silent together are marked within a minute.
-    const MEMORY: SignedDuration = SignedDuration::from_mins(2);
-
-    fn note(&mut self, measured: &Capacity, now: Timestamp) {
-        if self.in_force {
-            self.until = now;
+impl Weather {
+    /// Notes whether there is a storm; if so, nodes that were Ready at this time or later are held.
+    fn note(&mut self, is_storm: bool, now: Timestamp) -> Option<Timestamp> {
+        let went_on = |until: Timestamp| now.duration_since(until) < Storm::REACH;
+        match &mut self.storm {
+            Some(storm) if !is_storm => {
+                storm.until.get_or_insert(now);
+            }
+            // One that pauses at its edge is still the same: its first nodes are held when it comes back.
+            Some(storm) if storm.until.is_none_or(went_on) => storm.until = None,
+            _ if is_storm => {
+                self.storm = Some(Storm {
+                    since: now,
+                    until: None,
+                });
+            }
+            _ => {}
         }
-        let remembered = now.duration_since(self.until) < Self::MEMORY;
-        let fuller = |fullest: &Capacity| fullest.sufficient_nodes() > measured.sufficient_nodes();
-        self.in_force = !(remembered && self.fullest.as_ref().is_some_and(fuller));
-        if self.in_force {
-            self.fullest = Some(measured.clone());
-        }
+        let storm = self.storm.as_ref().filter(|_| is_storm)?;
+        storm.since.checked_sub(Storm::REACH).ok()
     }
 }
 
@@ -290,7 +304,7 @@ impl Writer {
             capacity_is_stale: false,
             settles_at: None,
             nodes_listed: false,
-            before_storm: BeforeStorm::default(),
+            weather: Weather::default(),
         }
     }
 
@@ -338,8 +352,9 @@ impl Writer {
     /// A Node was added or changed.
     pub fn apply_node(&mut self, wire: &Node<Box<str>>, now: Timestamp) {
         self.note_odd(wire, Resource::Nodes);
-        let record = NodeRecord::read(wire, &self.rules.nodes, now);
+        let mut record = NodeRecord::read(wire, &self.rules.nodes, now);
         let name = record.node.name.clone();
+        record.remember(self.nodes.get(&name), now);
         let zones = self.cluster.zones_of_nodes.pin();
         match &record.node.zone {
             Some(zone) => zones.insert(Key::of(&name), Key::of(zone)),
@@ -408,7 +423,9 @@ impl Writer {
             self.take_slice_from(&before, &record.name);
         }
         if let Some(service) = service {
-            self.update(&service, |state| with_slice(state, record));
+            self.update(&service, |state| {
+                Some(with_slices(state, state.slices.with(record)?))
+            });
         }
     }
 
@@ -445,23 +462,7 @@ impl Writer {
     }
 
     fn measure(&mut self, now: Timestamp) {
-        let measured =
-            Capacity::measure(self.nodes.entries.values().map(|(record, _)| &record.node));
-        let storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
-        if !storm {
-            self.before_storm.note(&measured, now);
-        }
-        let next = match &self.before_storm.fullest {
-            // Which nodes do not count is told as it is; all else is as it was.
-            Some(fullest) if storm => {
-                let held = Capacity {
-                    ignored: measured.ignored,
-                    ..fullest.clone()
-                };
-                MeasuredCapacity::new(held, true)
-            }
-            _ => MeasuredCapacity::new(measured, false),
-        };
+        let next = self.measured(now);
         let current = self.cluster.capacity.load_full();
         if next.capacity == current.capacity && next.frozen == current.frozen {
             return;
@@ -469,7 +470,7 @@ impl Writer {
         if next.frozen != current.frozen {
             tracing::warn!(
                 frozen = next.frozen,
-                not_ready = next.capacity.ignored.len(),
+                not_ready = capacity::not_ready(&next.capacity),
                 "capacity is {}",
                 if next.frozen {
                     "held as it was: too many nodes are NotReady at once"
@@ -481,19 +482,33 @@ impl Writer {
         self.cluster.capacity.store(Arc::new(next));
     }
 
+    /// Capacity as it is, or in a storm as it would be without.
+    fn measured(&mut self, now: Timestamp) -> MeasuredCapacity {
+        let records = || self.nodes.entries.values().map(|(record, _)| record);
+        let measured = Capacity::measure(records().map(|record| &record.node));
+        let is_storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
+        let Some(since) = self.weather.note(is_storm, now) else {
+            return MeasuredCapacity::new(measured, false);
+        };
+        let is_held = |record: &NodeRecord| record.has_gone_since(since);
+        if !records().any(is_held) {
+            return MeasuredCapacity::new(measured, false);
+        }
+        // Node by node rather than as a sum: one that is deleted meanwhile won't come back, and a new one counts.
+        let held = Capacity::measure_as(
+            records().map(|record| (&record.node, record.node.ready || is_held(record))),
+        );
+        let held = Capacity {
+            // Which nodes do not count is told as it is.
+            ignored: measured.ignored,
+            ..held
+        };
+        MeasuredCapacity::new(held, true)
+    }
+
     fn take_slice_from(&mut self, service: &str, name: &str) {
         self.update(service, |state| {
-            let slices: Vec<_> = state
-                .slices
-                .iter()
-                .filter(|slice| &*slice.name != name)
-                .cloned()
-                .collect();
-            Some(ServiceState {
-                service: state.service.clone(),
-                slices,
-                last_logged: state.last_logged.clone(),
-            })
+            Some(with_slices(state, state.slices.without(name)?))
         });
     }
 
@@ -522,19 +537,12 @@ impl Writer {
     }
 }
 
-/// The state with `record` in place of the slice of that name; nothing where it is there as it is.
-fn with_slice(state: &ServiceState, record: SliceRecord) -> Option<ServiceState> {
-    let mut slices = state.slices.clone();
-    match slices.iter_mut().find(|slice| slice.name == record.name) {
-        Some(slice) if **slice == record => return None,
-        Some(slice) => *slice = Arc::new(record),
-        None => slices.push(Arc::new(record)),
-    }
-    Some(ServiceState {
+fn with_slices(state: &ServiceState, slices: Slices) -> ServiceState {
+    ServiceState {
         service: state.service.clone(),
         slices,
         last_logged: state.last_logged.clone(),
-    })
+    }
 }
 
 /// The place of an address type in [`ServiceState::last_logged`].
@@ -685,6 +693,115 @@ mod tests {
         let (before, held) = held_after(&[(0..4, 10), (4..12, 10)]);
         assert!(held.frozen);
         assert!(held.capacity.sufficient_nodes() < before.capacity.sufficient_nodes());
+    }
+
+    /// Zones a, b and c with ten nodes each, all Ready: `a0` to `c9`.
+    fn three_tens() -> Writer {
+        let mut writer = listed();
+        set(&mut writer, &["a", "b", "c"], 0..10, "True", now());
+        writer
+    }
+
+    fn set(
+        writer: &mut Writer,
+        zones: &[&str],
+        numbers: std::ops::Range<usize>,
+        ready: &str,
+        time: Timestamp,
+    ) {
+        for zone in zones {
+            for i in numbers.clone() {
+                writer.apply_node(&node(&format!("{zone}{i}"), zone, ready), time);
+            }
+        }
+        writer.settle(time);
+    }
+
+    fn delete(writer: &mut Writer, zone: &str, numbers: std::ops::Range<usize>, time: Timestamp) {
+        numbers.for_each(|i| writer.remove_node(&format!("{zone}{i}")));
+        writer.settle(time);
+    }
+
+    /// Each zone with its counted nodes, such as `a10 b10`, and `frozen` where it is.
+    fn zones(writer: &Writer) -> String {
+        let measured = writer.cluster().capacity();
+        let zones = measured.capacity.zones.iter();
+        let mut words: Vec<_> = zones.map(|z| format!("{}{}", z.name, z.nodes)).collect();
+        words.extend(measured.frozen.then(|| "frozen".to_owned()));
+        words.join(" ")
+    }
+
+    fn minutes_later(minutes: i64) -> Timestamp {
+        now() + SignedDuration::from_mins(minutes)
+    }
+
+    #[test]
+    fn a_zone_whose_nodes_are_deleted_before_or_in_a_storm_is_not_held() {
+        let mut writer = three_tens();
+        delete(&mut writer, "c", 0..10, minutes_later(10));
+        set(&mut writer, &["a", "b"], 0..6, "False", minutes_later(11));
+        assert_eq!(zones(&writer), "a10 b10 frozen");
+        let mut writer = three_tens();
+        set(&mut writer, &["a", "b", "c"], 0..6, "False", now());
+        assert_eq!(zones(&writer), "a10 b10 c10 frozen");
+        delete(&mut writer, "c", 0..10, now());
+        assert_eq!(zones(&writer), "a10 b10 frozen");
+    }
+
+    #[test]
+    fn a_zone_that_is_all_not_ready_is_held() {
+        let mut writer = three_tens();
+        set(&mut writer, &["b", "c"], 0..10, "Unknown", now());
+        assert_eq!(zones(&writer), "a10 b10 c10 frozen");
+        set(&mut writer, &["b"], 0..10, "True", now());
+        assert_eq!(zones(&writer), "a10 b10");
+    }
+
+    #[test]
+    fn nodes_that_are_deleted_in_a_storm_are_held_no_longer() {
+        let mut writer = three_tens();
+        set(&mut writer, &["a"], 0..10, "False", now());
+        set(&mut writer, &["b"], 0..8, "False", now());
+        delete(&mut writer, "a", 0..9, now());
+        // Of 21 nodes 9 are NotReady.
+        assert_eq!(zones(&writer), "b2 c10");
+        set(&mut writer, &["c"], 0..5, "False", now());
+        // Now 14 are.
+        assert_eq!(zones(&writer), "a1 b10 c10 frozen");
+    }
+
+    #[test]
+    fn nodes_that_come_in_a_storm_count_and_make_new_zones() {
+        let mut writer = three_tens();
+        set(&mut writer, &["a", "b", "c"], 0..8, "False", now());
+        set(&mut writer, &["d"], 0..2, "True", now());
+        assert_eq!(zones(&writer), "a10 b10 c10 d2 frozen");
+    }
+
+    #[test]
+    fn a_storm_that_pauses_at_its_edge_still_holds_its_first_nodes() {
+        let mut writer = three_tens();
+        set(&mut writer, &["a"], 0..10, "False", now());
+        set(&mut writer, &["b"], 0..7, "False", now());
+        assert_eq!(zones(&writer), "a10 b10 c10 frozen");
+        set(&mut writer, &["b"], 0..1, "True", minutes_later(60));
+        assert_eq!(zones(&writer), "b4 c10");
+        set(&mut writer, &["b"], 0..1, "False", minutes_later(61));
+        assert_eq!(zones(&writer), "a10 b10 c10 frozen");
+        set(&mut writer, &["b"], 0..1, "True", minutes_later(62));
+        set(&mut writer, &["b"], 0..1, "False", minutes_later(70));
+        assert_eq!(zones(&writer), "b4 c10 frozen", "that is another storm");
+    }
+
+    #[test]
+    fn a_storm_outlasts_a_list() {
+        let mut writer = three_tens();
+        set(&mut writer, &["a", "b"], 0..10, "False", now());
+        writer.begin(Resource::Nodes);
+        set(&mut writer, &["a", "b"], 0..10, "False", minutes_later(60));
+        set(&mut writer, &["c"], 0..10, "True", minutes_later(60));
+        writer.finish(Resource::Nodes, minutes_later(60));
+        assert_eq!(zones(&writer), "a10 b10 c10 frozen");
     }
 
     #[test]

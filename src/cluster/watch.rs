@@ -28,12 +28,15 @@ use super::store::{Resource, Writer};
 use super::wire::{EndpointSlice, Node, Service, Wire};
 use crate::words::with_causes;
 
-/// How long one watch request lives, in seconds.
-const WATCH_LIFE_SECONDS: u32 = 120;
+/// How long one watch request lives, in seconds, and the longest that it may: [`with_timeouts`] allows for no more.
+pub const WATCH_LIFE_SECONDS: u32 = 120;
 
-/// How long a watch may be silent: its life, after which the API server ends it, and a little. This bounds how long a
-/// cut connection goes unnoticed.
-const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_LIFE_SECONDS as u64 + 5);
+/// How long a watch of this life may be silent: its life, after which the API server ends it, and a little. This bounds
+/// how long a cut connection goes unnoticed.
+fn silence_allowed(life_seconds: u32) -> Duration {
+    let life = Duration::from_secs(life_seconds.into());
+    life + life / 24
+}
 
 /// How long a page of a list, or the beginning of a watch, may take.
 const CALL_TIME: Duration = Duration::from_mins(1);
@@ -50,7 +53,7 @@ const PAGE_SIZE: u32 = 500;
 pub fn with_timeouts(mut config: kube::Config) -> kube::Config {
     config.connect_timeout = Some(Duration::from_secs(10));
     // Longer than a watch may be silent. Counted from the request, not from when its connection became idle.
-    config.read_timeout = Some(WATCH_SILENCE + Duration::from_secs(10));
+    config.read_timeout = Some(silence_allowed(WATCH_LIFE_SECONDS) + Duration::from_secs(10));
     config.reset_reader_on_write = true;
     config.default_retry = false;
     config
@@ -187,7 +190,7 @@ impl Failure {
     }
 
     fn silence(what: &str, lasted: Duration) -> Self {
-        Self::Other(format!("no {what} within {} s", lasted.as_secs()))
+        Self::Other(format!("no {what} within {lasted:.0?}"))
     }
 
     /// What is the matter, of a length that fits a log line: some proxies answer with whole pages.
@@ -211,6 +214,7 @@ struct Follower<W: Wire + Clone + Debug> {
     resource: Resource,
     changes: mpsc::Sender<Change>,
     status: Arc<WatchStatus>,
+    life_seconds: u32,
     apply: fn(W) -> Change,
     gone: fn(String) -> Change,
 }
@@ -286,20 +290,20 @@ where
 
     /// Takes in changes from `version` on, and keeps it up to date, until the watch ends.
     async fn watch(&self, version: &mut String) -> Result<(), Failure> {
-        let parameters = WatchParams::default().timeout(WATCH_LIFE_SECONDS);
+        let parameters = WatchParams::default().timeout(self.life_seconds);
         let watch = timeout(CALL_TIME, self.api.watch(&parameters, version)).await;
         let watch = watch
             .map_err(|_| Failure::silence("watch", CALL_TIME))?
             .map_err(|e| Failure::of(&e))?;
         let mut events = std::pin::pin!(watch);
         loop {
-            let event = timeout(WATCH_SILENCE, events.next()).await;
-            let event = match event
-                .map_err(|_| Failure::silence("event or end of the watch", WATCH_SILENCE))?
-            {
-                None => return Ok(()),
-                Some(event) => event.map_err(|error| Failure::of(&error))?,
-            };
+            let silence = silence_allowed(self.life_seconds);
+            let event = timeout(silence, events.next()).await;
+            let event =
+                match event.map_err(|_| Failure::silence("event or end of the watch", silence))? {
+                    None => return Ok(()),
+                    Some(event) => event.map_err(|error| Failure::of(&error))?,
+                };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     advance(version, object.metadata.resource_version);
@@ -340,38 +344,52 @@ fn advance(version: &mut String, next: Option<String>) {
     }
 }
 
-/// Watches until the process ends.
-pub async fn run(client: Client, writer: Writer, status: Arc<WatchStatus>) {
-    let (sender, receiver) = mpsc::channel(PAGE_SIZE as usize);
+/// Watches until the process ends, each watch for so many seconds, of which there may be [`WATCH_LIFE_SECONDS`].
+pub async fn run(client: Client, writer: Writer, status: Arc<WatchStatus>, life_seconds: u32) {
+    let (changes, receiver) = mpsc::channel(PAGE_SIZE as usize);
+    let watches = Watches {
+        client,
+        changes,
+        status,
+        life_seconds,
+    };
     tokio::select! {
-        () = follow(&client, Resource::Nodes, &sender, &status, Change::Node, Change::NodeGone) => {}
-        () = follow(&client, Resource::Services, &sender, &status, Change::Service, Change::ServiceGone) => {}
-        () = follow(&client, Resource::EndpointSlices, &sender, &status, Change::Slice, Change::SliceGone) => {}
+        () = watches.follow(Resource::Nodes, Change::Node, Change::NodeGone) => {}
+        () = watches.follow(Resource::Services, Change::Service, Change::ServiceGone) => {}
+        () = watches.follow(Resource::EndpointSlices, Change::Slice, Change::SliceGone) => {}
         () = write(writer, receiver) => {}
     }
 }
 
-fn follow<W>(
-    client: &Client,
-    resource: Resource,
-    changes: &mpsc::Sender<Change>,
-    status: &Arc<WatchStatus>,
-    apply: fn(W) -> Change,
-    gone: fn(String) -> Change,
-) -> impl Future<Output = ()> + use<W>
-where
-    W: Wire + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    let api = Api::all(client.clone());
-    Follower {
-        api,
-        resource,
-        changes: changes.clone(),
-        status: status.clone(),
-        apply,
-        gone,
+/// What all watches share.
+struct Watches {
+    client: Client,
+    changes: mpsc::Sender<Change>,
+    status: Arc<WatchStatus>,
+    life_seconds: u32,
+}
+
+impl Watches {
+    fn follow<W>(
+        &self,
+        resource: Resource,
+        apply: fn(W) -> Change,
+        gone: fn(String) -> Change,
+    ) -> impl Future<Output = ()> + use<W>
+    where
+        W: Wire + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        Follower {
+            api: Api::all(self.client.clone()),
+            resource,
+            changes: self.changes.clone(),
+            status: self.status.clone(),
+            life_seconds: self.life_seconds,
+            apply,
+            gone,
+        }
+        .run()
     }
-    .run()
 }
 
 async fn write(mut writer: Writer, mut changes: mpsc::Receiver<Change>) {

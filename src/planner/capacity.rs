@@ -121,10 +121,15 @@ pub struct Capacity {
 impl Capacity {
     /// Sums up `nodes`, in whatever order they come.
     pub fn measure<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        Self::measure_as(nodes.into_iter().map(|node| (node, node.ready)))
+    }
+
+    /// The same, where it is said for each node whether it is taken for Ready.
+    pub fn measure_as<'a>(nodes: impl IntoIterator<Item = (&'a Node, bool)>) -> Self {
         let mut zones: BTreeMap<&Arc<str>, (Millicores, u32)> = BTreeMap::new();
         let mut capacity = Self::default();
-        for node in nodes {
-            match assess(node) {
+        for (node, ready) in nodes {
+            match assess(node, ready) {
                 Assessment::Counts { zone, cpu } => {
                     let (sum, count) = zones.entry(zone).or_default();
                     sum.0 = sum.0.saturating_add(cpu.0);
@@ -195,11 +200,11 @@ enum Assessment<'a> {
     Insufficient(Vec<Missing>),
 }
 
-fn assess(node: &Node) -> Assessment<'_> {
+fn assess(node: &Node, ready: bool) -> Assessment<'_> {
     if node.excluded {
         return Assessment::Ignored(Ignored::ControlPlane);
     }
-    if !node.ready {
+    if !ready {
         return Assessment::Ignored(Ignored::NotReady);
     }
     let cpu = match &node.cpu {
@@ -222,13 +227,16 @@ fn assess(node: &Node) -> Assessment<'_> {
 /// less capacity: more than `freeze_not_ready`, a fraction.
 #[must_use]
 pub fn is_storm(capacity: &Capacity, freeze_not_ready: f64) -> bool {
-    let not_ready = capacity
-        .ignored
-        .iter()
-        .filter(|(_, because)| *because == Ignored::NotReady)
-        .count() as u64;
+    let not_ready = not_ready(capacity);
     let counting = capacity.sufficient_nodes() + capacity.insufficient.len() as u64;
     super::plan::ratio(not_ready, not_ready + counting) > freeze_not_ready
+}
+
+/// Number of nodes that do not count for being NotReady.
+#[must_use]
+pub fn not_ready(capacity: &Capacity) -> u64 {
+    let not_ready = |(_, because): &&(Box<str>, Ignored)| *because == Ignored::NotReady;
+    capacity.ignored.iter().filter(not_ready).count() as u64
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The binary: commands that end by themselves, and `serve`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -19,14 +19,21 @@ use super::wait::eventually;
 /// The binary, which the environment that tests run in must not configure. `ZONEWISE_TEST_BINARY` names another build
 /// of it, such as that of a release.
 pub fn zonewise() -> Command {
+    unconfigured(Command::new(binary()))
+}
+
+fn binary() -> OsString {
     let built = || env!("CARGO_BIN_EXE_zonewise").into();
-    let mut command = Command::new(std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built));
+    std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built)
+}
+
+fn unconfigured(mut command: Command) -> Command {
+    const OTHERS: [&str; 4] = ["KUBECONFIG", "NO_COLOR", "RUST_BACKTRACE", "RUST_LOG"];
     for (name, _) in std::env::vars_os() {
-        if name
-            .to_str()
-            .is_some_and(|name| name.starts_with("ZONEWISE_") || name.starts_with("CLICOLOR"))
+        let text = name.to_string_lossy();
+        if text.starts_with("ZONEWISE_") || text.starts_with("CLICOLOR") || OTHERS.contains(&&*text)
         {
-            command.env_remove(name);
+            command.env_remove(&name);
         }
     }
     command
@@ -114,6 +121,7 @@ pub struct Setup {
     dir: TempDir,
     flags: Vec<(String, String)>,
     environment: Vec<(String, String)>,
+    open_files: Option<(u32, u32)>,
 }
 
 impl Setup {
@@ -125,6 +133,7 @@ impl Setup {
             dir,
             flags: Vec::new(),
             environment: Vec::new(),
+            open_files: None,
         };
         let path = |name: &str| setup.path(name).display().to_string();
         let (cluster, certificate, key) = (
@@ -173,8 +182,24 @@ impl Setup {
         self
     }
 
+    /// A soft and a hard limit of open files.
+    pub fn open_files(mut self, soft: u32, hard: u32) -> Self {
+        self.open_files = Some((soft, hard));
+        self
+    }
+
+    fn program(&self) -> Command {
+        let Some((soft, hard)) = self.open_files else {
+            return zonewise();
+        };
+        let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        let mut command = unconfigured(Command::new("sh"));
+        command.arg("-c").arg(script).arg(binary());
+        command
+    }
+
     fn command(&self) -> Command {
-        let mut command = zonewise();
+        let mut command = self.program();
         command
             .arg("serve")
             .stdin(Stdio::null())
@@ -379,6 +404,15 @@ impl Serve {
             told.is_ok_and(|status| status.success()),
             "kill -{name} fails"
         );
+    }
+
+    /// Makes it stand still until it gets the signal `CONT`.
+    pub fn stop(&self) {
+        use rustix::process::{Pid, WaitOptions, waitpid};
+        self.signal("STOP");
+        // A signal is on its way for a while.
+        let status = waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
+        assert!(status.is_some_and(|(_, status)| status.stopped()));
     }
 
     /// Whether it runs.

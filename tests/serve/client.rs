@@ -174,6 +174,13 @@ impl Connection {
         }
     }
 
+    /// Takes little from the server before it is read.
+    pub fn receive_little(&self) {
+        socket2::SockRef::from(self.socket())
+            .set_recv_buffer_size(4096)
+            .unwrap();
+    }
+
     /// Posts JSON as an API server does and waits for the answer.
     pub fn post(&mut self, path: &str, body: &[u8]) -> Answer {
         self.send(&request(path, body));

@@ -352,7 +352,7 @@ fn explain_names_the_file_that_is_missing_or_wrong_and_the_line() {
     }
     let folder = Folder::with("nameless.yaml", "kind: ConfigMap\n---\nkind: Node\n");
     let path = folder.path("nameless.yaml");
-    let told = format!("error: {path}: document 2: a Node without metadata.name");
+    let told = format!("error: {path}:3: document 2: a Node without metadata.name");
     assert_failure(&run(&["explain", "-f", &path]), 2, &[&told]);
     assert_failure(
         &run_with_input(&["explain", "-f", "-"], "a: [\n"),

@@ -1,14 +1,13 @@
 //! `serve --from-files`: the cluster is what the files say, read again when they change.
 
 use std::os::unix::fs::symlink;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::binary::{Serve, Setup, replace};
 use super::client::Connection;
 use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
-use super::wait::eventually;
+use super::wait::{PATIENCE, eventually};
 
 /// Two zones, and the Service `shop/web`.
 fn two_zones() -> String {
@@ -123,6 +122,26 @@ fn a_broken_file_changes_nothing_and_is_named_once_with_its_line() {
 }
 
 #[test]
+fn a_file_whose_name_ends_a_line_forges_none_in_the_log() {
+    let setup = Setup::new().flag("--log-format", "text");
+    let folder = setup.path("cluster");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("a.yaml"), two_zones()).unwrap();
+    let serve = setup
+        .flag("--from-files", folder.display().to_string())
+        .start();
+    replace(&folder.join("b\n ERROR forged.yaml"), "kind: Node\n");
+    eventually("the file is refused", || {
+        let log = serve.log_text();
+        let told = r"b\n ERROR forged.yaml:1: document 1: a Node without metadata.name";
+        let line = log.lines().find(|line| line.contains(told));
+        line.map(|_| ()).ok_or(log.clone())
+    });
+    let log = serve.log_text();
+    assert!(!log.lines().any(|line| line.starts_with(" ERROR")), "{log}");
+}
+
+#[test]
 fn a_folder_is_read_with_all_its_files_and_those_that_come() {
     let setup = Setup::new();
     let folder = setup.path("cluster");
@@ -187,9 +206,6 @@ fn a_file_that_takes_long_to_read_holds_up_no_request() {
     for _ in 0..10 {
         let mut connection = Connection::plain(serve.metrics).unwrap();
         connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert!(
-            connection.has_news(Duration::from_secs(5)),
-            "it does not answer"
-        );
+        assert!(connection.has_news(PATIENCE), "it does not answer");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::binary::{Serve, Setup, free_port};
+use super::binary::{Serve, Setup, free_port, run, stdout};
 use super::client::head;
 use super::cluster::{ZONES, balanced, hinted};
 use super::wait::until;
@@ -148,6 +148,42 @@ fn an_address_that_is_taken_is_named() {
     let address = taken.local_addr().unwrap().to_string();
     let output = fail("--webhook-bind-address", &address);
     assert_refused(&output, 1, &[&format!("can't listen on {address}: ")]);
+}
+
+#[test]
+fn help_sorts_flags_under_headings_and_says_which_take_commas() {
+    let output = run(&["serve", "--help"]);
+    let text = stdout(&output);
+    let under = |heading: &str| -> Vec<&str> {
+        let lines = text.lines().skip_while(|line| *line != heading).skip(1);
+        let lines = lines.take_while(|line| line.is_empty() || line.starts_with(' '));
+        let flags = lines.filter_map(|line| line.trim_start().strip_prefix("--"));
+        flags.filter_map(|flag| flag.split(' ').next()).collect()
+    };
+    let expected = [
+        (
+            "Addresses and certificate:",
+            "webhook-bind-address metrics-bind-address tls-cert-file tls-private-key-file",
+        ),
+        ("Cluster:", "kubeconfig context from-files"),
+        (
+            "Limits:",
+            "max-body-bytes max-in-flight-bytes max-connections max-connection-age \
+             first-request-timeout request-timeout idle-timeout",
+        ),
+        ("Logs:", "log-level log-format"),
+        ("Shutdown:", "shutdown-delay-duration"),
+    ];
+    for (heading, flags) in expected {
+        assert_eq!(under(heading).join(" "), flags, "{heading}");
+    }
+    for list in [
+        "--from-files <PATH,...>",
+        "--excluded-node-labels <LABEL,...>",
+    ] {
+        let about = text.split_once(list).expect(list).1;
+        assert!(about[..200].contains("commas"), "{list}");
+    }
 }
 
 #[test]

@@ -29,14 +29,3 @@ pub fn get(port: u16, path: &str) -> Result<(u16, String), String> {
         body.to_owned(),
     ))
 }
-
-/// A port that was free a moment ago.
-#[must_use]
-pub fn free_port() -> u16 {
-    let listener =
-        std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port is free");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
-}

@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod http;
 pub mod metrics;
 pub mod objects;
+pub mod port;
 pub mod proxy;
 pub mod replica;
 pub mod scene;

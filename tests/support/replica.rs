@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::port::Port;
 use super::wait::{eventually, within};
 use super::{http, metrics};
 
@@ -73,6 +74,8 @@ pub struct Replica {
     pub webhook_port: u16,
     /// Serves `/metrics` and `/readyz`.
     pub metrics_port: u16,
+    /// So that nobody else is given them while it does not run.
+    _ports: [Port; 2],
     log: PathBuf,
     arguments: Vec<String>,
     child: Mutex<Option<Child>>,
@@ -84,7 +87,8 @@ impl Replica {
     /// Describes a replica whose log will be in `dir`; nothing runs yet.
     #[must_use]
     pub fn new(name: &str, dir: &Path, kubeconfig: &Path, certificates: &Certificates) -> Self {
-        let (webhook_port, metrics_port) = (http::free_port(), http::free_port());
+        let ports = [Port::reserve(), Port::reserve()];
+        let [webhook_port, metrics_port] = [&ports[0], &ports[1]].map(Port::number);
         let file = |name: &str| certificates.dir.join(name).display().to_string();
         let arguments = [
             ("--kubeconfig", kubeconfig.display().to_string()),
@@ -107,6 +111,7 @@ impl Replica {
         Self {
             webhook_port,
             metrics_port,
+            _ports: ports,
             log: dir.join(format!("{name}.log")),
             arguments: arguments
                 .into_iter()
@@ -241,7 +246,13 @@ pub fn is_ready(metrics_port: u16) -> bool {
 }
 
 fn zonewise() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_zonewise"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ZONEWISE_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn spawn(arguments: &[String], log: File) -> Child {

@@ -291,6 +291,11 @@ impl ApiServer {
         state.shelf(resource).send(line);
     }
 
+    /// Creates or replaces an object, and those who watch are not told.
+    pub fn put_untold(&self, resource: Resource, object: Value) {
+        self.state().store(resource, object);
+    }
+
     /// Creates or replaces an object.
     pub fn put(&self, resource: Resource, object: Value) {
         self.put_all(resource, vec![object]);

@@ -402,8 +402,15 @@ fn hints_after(slice: &Value, response: &Value) -> String {
     endpoints.map(hint).collect::<Vec<_>>().join(" ")
 }
 
+/// The binary, which the environment that tests run in must not configure.
 fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_zonewise"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ZONEWISE_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn loopback(port: &Port) -> String {
