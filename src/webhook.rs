@@ -1,6 +1,9 @@
 //! What the API server asks and what it is answered.
 
+pub mod json;
+pub mod managers;
 pub mod mutate;
 pub mod patch;
 pub mod review;
+pub mod sent;
 pub mod stored;

@@ -1,6 +1,6 @@
 //! What holds whatever the cluster looks like, tried on many random ones: the same ones in every run.
 //!
-//! The properties are in `plans`, `decisions`, `rounds`, `traffic`, `quantities` and `oddities`; `model` works out a
+//! The properties are in `plans`, `decisions`, `rounds`, `traffic`, `quantities`, `json` and `oddities`; `model` works out a
 //! second time, in the plainest way, what must come of the clusters that `cluster` makes up.
 
 #![expect(
@@ -16,6 +16,8 @@ mod checks;
 mod cluster;
 #[path = "properties/decisions.rs"]
 mod decisions;
+#[path = "properties/json.rs"]
+mod json;
 #[path = "properties/model.rs"]
 mod model;
 #[path = "properties/odd_json.rs"]

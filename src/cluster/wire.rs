@@ -143,9 +143,7 @@ wire!(
     Endpoint {
         addresses: Vec<Loose<T>>,
         conditions: Conditions<T>,
-        hostname: T,
         target_ref: TargetRef<T>,
-        deprecated_topology: Pairs<T>,
         node_name: T,
         zone: T,
         hints: Hints<T>,
@@ -165,6 +163,17 @@ pub struct Conditions<T> {
     #[serde(skip)]
     text: std::marker::PhantomData<T>,
 }
+
+impl<T> Default for Conditions<T> {
+    fn default() -> Self {
+        Self {
+            ready: Loose::Absent,
+            serving: Loose::Absent,
+            terminating: Loose::Absent,
+            text: std::marker::PhantomData,
+        }
+    }
+}
 wire!(
     /// The object behind an endpoint, mostly a Pod: its uid says which.
     TargetRef { uid: T }
@@ -179,7 +188,7 @@ wire!(
 );
 wire!(
     /// A port of an EndpointSlice.
-    Port { name: T, protocol: T, port: i64, app_protocol: T }
+    Port { name: T, protocol: T, port: i64 }
 );
 
 impl<T: WireText> Metadata<T> {
@@ -453,15 +462,17 @@ impl<T: WireText> Endpoint<T> {
         zones.iter().filter_map(|zone| zone.get()?.name.text())
     }
 
-    /// Whether it is the same as `other` in all but its hints.
-    pub fn equals_but_for_hints(&self, other: &Self) -> bool {
-        self.addresses == other.addresses
-            && self.conditions == other.conditions
-            && self.hostname == other.hostname
-            && self.target_ref == other.target_ref
-            && self.deprecated_topology == other.deprecated_topology
-            && self.node_name == other.node_name
-            && self.zone == other.zone
+    /// The same without its hints.
+    #[must_use]
+    pub fn without_hints(&self) -> Self {
+        Self {
+            addresses: self.addresses.clone(),
+            conditions: self.conditions.clone(),
+            target_ref: self.target_ref.clone(),
+            node_name: self.node_name.clone(),
+            zone: self.zone.clone(),
+            hints: Loose::Absent,
+        }
     }
 }
 

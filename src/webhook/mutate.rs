@@ -4,9 +4,10 @@
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::atomic::Ordering;
 
-use super::patch::{self, Wanted};
+use super::patch::{self, Idle, Wanted};
 use super::review::{self, BadReview, Operation};
 use super::stored::{self, StoredEndpoints};
+use crate::cluster::loose::WireText;
 use crate::cluster::slice::{self, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState, log_slot};
 use crate::cluster::wire::EndpointSlice;
@@ -34,12 +35,11 @@ pub struct Answer {
 /// # Panics
 /// Never on purpose; the caller catches what happens all the same.
 pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Answer, BadReview> {
-    let (api_version, request) = review::parse(body)?;
+    let request = review::parse(body)?;
     let operation = request.operation();
     let Some(object) = request.slice() else {
-        let body = review::allow(&api_version, request.uid(), None);
         return Ok(Answer {
-            body,
+            body: review::allow(&request, None),
             operation,
             decision: Verdict::Untouched.word(),
             reason: "OtherKind",
@@ -53,13 +53,11 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     );
     let snapshot = Snapshot::take(cluster, service.as_deref());
     let mut slice = SliceRecord::read(object);
-    let stored = StoredEndpoints::of(request.old_object.get());
+    let stored = StoredEndpoints::of(request.stored());
     stored::take_stored_hints(&mut slice, object, &stored);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
     let patch = match settings.mode {
-        Mode::Active => patch_for(&decision, object, request.old_object.get(), || {
-            review::stored_managed_fields(body, patch::TRIGGER_TIME)
-        }),
+        Mode::Active => patch_for(&decision, object, request.stored(), || request.idle()),
         Mode::Observe | Mode::Off => None,
     };
     // A dry run leaves no trace: what it decides is not what was decided before the next write.
@@ -72,7 +70,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         );
     }
     Ok(Answer {
-        body: review::allow(&api_version, request.uid(), patch.as_deref()),
+        body: review::allow(&request, patch.as_deref()),
         operation,
         decision: decision.verdict.word(),
         reason: decision.reason.as_ref().map_or("", |reason| reason.word()),
@@ -82,21 +80,21 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
 /// The answer when a decision failed in a way that should never be: allowed, untouched.
 #[must_use]
 pub fn allow_untouched(body: &[u8]) -> Option<Vec<u8>> {
-    let (api_version, request) = review::parse(body).ok()?;
-    Some(review::allow(&api_version, request.uid(), None))
+    let request = review::parse(body).ok()?;
+    Some(review::allow(&request, None))
 }
 
-/// The patch that carries out a decision.
-pub fn patch_for<T: crate::cluster::loose::WireText>(
+/// The patch that carries out a decision. Whether the write is idle is asked where it makes a difference.
+pub fn patch_for<'a, T: WireText>(
     decision: &Decision,
     object: &EndpointSlice<T>,
     old: Option<&EndpointSlice<T>>,
-    stored_managed_fields: impl FnOnce() -> Option<String>,
+    idle: impl FnOnce() -> Option<Idle<'a>>,
 ) -> Option<Vec<u8>> {
     let endpoints = object.endpoints.items().len();
     let wanted = match decision.verdict {
         Verdict::Untouched => return None,
-        Verdict::Kept => patch::stored_hints(object, old)?,
+        Verdict::Kept => patch::kept_hints(object, old),
         Verdict::Strip => (0..endpoints).map(|_| Wanted::Nothing).collect(),
         Verdict::Hints => {
             let zones = &decision.capacity.capacity.zones;
@@ -108,7 +106,7 @@ pub fn patch_for<T: crate::cluster::loose::WireText>(
             decision.hints.iter().map(wanted).collect::<Vec<_>>()
         }
     };
-    patch::build(object, old, &wanted, stored_managed_fields)
+    patch::build(object, old, &wanted, idle)
 }
 
 /// One line for each decision that is not what it was for this Service and address type.

@@ -1,8 +1,9 @@
 //! The JSON patch: only hints of this slice, only where they differ, and the trigger time where nothing else changed.
 
-use std::collections::HashMap;
 use std::io::Write as _;
 
+use super::json;
+use super::stored::StoredEndpoints;
 use crate::cluster::loose::{Loose, Pairs, WireText};
 use crate::cluster::wire::{Endpoint, EndpointSlice, HintName, Hints};
 
@@ -46,46 +47,74 @@ fn name<T: WireText>(hint: &Loose<HintName<T>>) -> Option<&str> {
     hint.get()?.name.text()
 }
 
-/// The hints that are stored, for each endpoint that is still ready and still the same, if that leaves every ready
-/// endpoint with a zone hint; nothing otherwise.
-pub fn stored_hints<'a, T: WireText>(
+/// What endpoints have where no decision is possible: the hints that are stored, on those that are still ready and still
+/// the same; else the hints that they are sent with. Either only if that leaves every ready endpoint with a zone hint;
+/// else none has any, as those that are not ready never have.
+pub fn kept_hints<'a, T: WireText>(
     object: &EndpointSlice<T>,
     old: Option<&'a EndpointSlice<T>>,
-) -> Option<Vec<Wanted<'a, T>>> {
-    let old: HashMap<_, _> = old?
-        .endpoints
-        .items()
-        .iter()
-        .filter_map(|e| Some((identity(e.get()?)?, e.get()?)))
-        .collect();
-    let wanted = |endpoint: &Loose<Endpoint<T>>| {
-        let Some(endpoint) = endpoint.get().filter(|endpoint| endpoint.is_ready()) else {
-            return Some(Wanted::AsSent);
-        };
-        // The lookup key borrows from the new object, so its lifetime must not leak into the map's.
-        let stored = old.get(&identity(endpoint)?)?.hints.get()?;
-        (!stored.for_zones.items().is_empty()).then_some(Wanted::Stored(stored))
+) -> Vec<Wanted<'a, T>> {
+    let stored = old.and_then(|old| stored_hints(object, old));
+    let sent = || {
+        for_ready(object, |_, endpoint| {
+            is_hinted(endpoint).then_some(Wanted::AsSent)
+        })
     };
-    object.endpoints.items().iter().map(wanted).collect()
+    stored.or_else(sent).unwrap_or_else(|| {
+        object
+            .endpoints
+            .items()
+            .iter()
+            .map(|_| Wanted::Nothing)
+            .collect()
+    })
 }
 
-/// Address and uid: another pod on the same address is another endpoint.
-fn identity<T: WireText>(endpoint: &Endpoint<T>) -> Option<(&str, &str)> {
-    let uid = endpoint
-        .target_ref
-        .get()
-        .and_then(|target| target.uid.text());
-    Some((endpoint.address()?, uid.unwrap_or_default()))
+fn stored_hints<'a, T: WireText>(
+    object: &EndpointSlice<T>,
+    old: &'a EndpointSlice<T>,
+) -> Option<Vec<Wanted<'a, T>>> {
+    let old = StoredEndpoints::of(Some(old));
+    for_ready(object, |place, endpoint| {
+        let stored = old.before(place, endpoint)?;
+        is_hinted(stored).then_some(Wanted::Stored(stored.hints.get()?))
+    })
+}
+
+fn is_hinted<T: WireText>(endpoint: &Endpoint<T>) -> bool {
+    endpoint.zone_hints().next().is_some()
+}
+
+/// What each ready endpoint is to have, if there is something for all of them; the others are to have nothing.
+fn for_ready<'a, T: WireText>(
+    object: &EndpointSlice<T>,
+    wanted: impl Fn(usize, &Endpoint<T>) -> Option<Wanted<'a, T>>,
+) -> Option<Vec<Wanted<'a, T>>> {
+    let wanted = |(place, endpoint): (usize, &Loose<Endpoint<T>>)| {
+        endpoint
+            .get()
+            .filter(|endpoint| endpoint.is_ready())
+            .map_or(Some(Wanted::Nothing), |endpoint| wanted(place, endpoint))
+    };
+    let endpoints = object.endpoints.items().iter().enumerate();
+    endpoints.map(wanted).collect()
+}
+
+/// That a write changes nothing but hints, the trigger time, and the times of managedFields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle<'a> {
+    /// The JSON of `metadata.managedFields` as stored.
+    pub managed_fields: Option<&'a str>,
 }
 
 /// The patch that gives the endpoints of `object` what is `wanted`, in their order; nothing where nothing changes.
 ///
-/// `stored_managed_fields` is the JSON of `metadata.managedFields` as stored, and is asked for only where it is needed.
-pub fn build<T: WireText>(
+/// Whether the write is idle is asked only where the trigger time changes and the hints that are stored are as wanted.
+pub fn build<'a, T: WireText>(
     object: &EndpointSlice<T>,
     old: Option<&EndpointSlice<T>>,
     wanted: &[Wanted<'_, T>],
-    stored_managed_fields: impl FnOnce() -> Option<String>,
+    idle: impl FnOnce() -> Option<Idle<'a>>,
 ) -> Option<Vec<u8>> {
     let mut patch = Patch::default();
     for (index, (endpoint, wanted)) in object.endpoints.items().iter().zip(wanted).enumerate() {
@@ -96,8 +125,12 @@ pub fn build<T: WireText>(
             patch.set_hints(index, &endpoint.hints, wanted);
         }
     }
-    if let Some(old) = old.filter(|old| changes_nothing_else(object, old, wanted)) {
-        patch.restore_trigger_time(object, old, stored_managed_fields);
+    if let Some(old) = old
+        && trigger_time(object) != trigger_time(old)
+        && is_stored(object, old, wanted)
+        && let Some(idle) = idle()
+    {
+        patch.restore_trigger_time(object, old, idle);
     }
     patch.finish()
 }
@@ -106,37 +139,27 @@ fn annotations<T: WireText>(slice: &EndpointSlice<T>) -> Option<&Pairs<T>> {
     slice.metadata.get()?.annotations.get()
 }
 
-/// Whether endpoints, ports, labels and all annotations but the trigger time are those that are stored, once the hints
-/// are as wanted.
-fn changes_nothing_else<T: WireText>(
+fn trigger_time<T: WireText>(slice: &EndpointSlice<T>) -> Option<&str> {
+    annotations(slice)?.get(TRIGGER_TIME)
+}
+
+/// Whether the endpoints of `old`, in their order, have what those of `object` are to have.
+fn is_stored<T: WireText>(
     object: &EndpointSlice<T>,
     old: &EndpointSlice<T>,
     wanted: &[Wanted<'_, T>],
 ) -> bool {
-    let (new_endpoints, old_endpoints) = (object.endpoints.items(), old.endpoints.items());
-    let labels =
-        |slice: &EndpointSlice<T>| slice.metadata.get().and_then(|m| m.labels.get()).cloned();
-    let same = |(place, wanted): (usize, &Wanted<'_, T>)| {
-        let (Some(new), Some(old)) = (new_endpoints[place].get(), old_endpoints[place].get())
-        else {
+    let (sent, stored) = (object.endpoints.items(), old.endpoints.items());
+    let has = |(place, wanted): (usize, &Wanted<'_, T>)| {
+        let (Some(sent), Some(stored)) = (sent[place].get(), stored[place].get()) else {
             return false;
         };
-        let hints = match wanted {
-            Wanted::AsSent => new.hints == old.hints,
-            wanted => wanted.is_met_by(&old.hints),
-        };
-        hints && new.equals_but_for_hints(old)
+        match wanted {
+            Wanted::AsSent => sent.hints == stored.hints,
+            wanted => wanted.is_met_by(&stored.hints),
+        }
     };
-    new_endpoints.len() == old_endpoints.len()
-        && object.ports == old.ports
-        && labels(object) == labels(old)
-        && other_annotations(object) == other_annotations(old)
-        && wanted.iter().enumerate().all(same)
-}
-
-fn other_annotations<T: WireText>(slice: &EndpointSlice<T>) -> Vec<(&str, Option<&str>)> {
-    let all = annotations(slice).into_iter().flat_map(Pairs::iter);
-    all.filter(|(key, _)| *key != TRIGGER_TIME).collect()
+    sent.len() == stored.len() && wanted.iter().enumerate().all(has)
 }
 
 /// Operations as they are written; JSON text, since types for them cost more than all else together.
@@ -146,18 +169,39 @@ struct Patch {
 }
 
 impl Patch {
-    fn operation(&mut self, op: &str, path: impl std::fmt::Display) {
-        self.text
-            .push(if self.text.is_empty() { b'[' } else { b',' });
-        write!(self.text, r#"{{"op":"{op}","path":"{path}""#).expect("memory takes all writes");
+    fn write(&mut self, json: &str) {
+        self.text.extend_from_slice(json.as_bytes());
+    }
+
+    fn string(&mut self, text: &str) {
+        json::write_string(&mut self.text, text);
+    }
+
+    fn begin(&mut self, op: &str) {
+        self.write(if self.text.is_empty() { "[" } else { "," });
+        self.write(r#"{"op":""#);
+        self.write(op);
+        self.write(r#"","path":""#);
+    }
+
+    /// An operation but for its end; where it has a value, that is written next.
+    fn operation(&mut self, op: &str, path: &str) {
+        self.begin(op);
+        self.write(path);
+        self.write(if op == "remove" {
+            "\""
+        } else {
+            r#"","value":"#
+        });
+    }
+
+    fn hints_operation(&mut self, op: &str, index: usize) {
+        self.begin(op);
+        write!(self.text, "/endpoints/{index}/hints\"").expect("memory takes all writes");
     }
 
     fn end(&mut self) {
         self.text.push(b'}');
-    }
-
-    fn string(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.text, text).expect("memory takes all writes");
     }
 
     fn set_hints<T: WireText>(
@@ -166,49 +210,43 @@ impl Patch {
         sent: &Loose<Hints<T>>,
         wanted: &Wanted<'_, T>,
     ) {
-        let path = format_args!("/endpoints/{index}/hints");
-        let op = if matches!(sent, Loose::Absent) {
-            "add"
-        } else {
-            "replace"
+        let op = match wanted {
+            Wanted::AsSent => return,
+            Wanted::Nothing => "remove",
+            Wanted::Zone(_) | Wanted::Stored(_) if matches!(sent, Loose::Absent) => "add",
+            Wanted::Zone(_) | Wanted::Stored(_) => "replace",
         };
+        self.hints_operation(op, index);
         match wanted {
-            Wanted::AsSent => {}
-            Wanted::Nothing => {
-                self.operation("remove", path);
-                self.end();
-            }
+            Wanted::AsSent | Wanted::Nothing => {}
             Wanted::Zone(zone) => {
-                self.operation(op, path);
-                self.text
-                    .extend_from_slice(br#","value":{"forZones":[{"name":"#);
+                self.write(r#","value":{"forZones":[{"name":"#);
                 self.string(zone);
-                self.text.extend_from_slice(b"}]}");
-                self.end();
+                self.write("}]}");
             }
             Wanted::Stored(stored) => {
-                self.operation(op, path);
-                self.text.extend_from_slice(br#","value":{"#);
-                self.names("forZones", stored.for_zones.items());
+                self.write(r#","value":{"forZones":["#);
+                self.names(stored.for_zones.items());
                 if !stored.for_nodes.items().is_empty() {
-                    self.text.push(b',');
-                    self.names("forNodes", stored.for_nodes.items());
+                    self.write(r#"],"forNodes":["#);
+                    self.names(stored.for_nodes.items());
                 }
-                self.text.push(b'}');
-                self.end();
+                self.write("]}");
             }
         }
+        self.end();
     }
 
-    fn names<T: WireText>(&mut self, field: &str, names: &[Loose<HintName<T>>]) {
-        write!(self.text, r#""{field}":["#).expect("memory takes all writes");
-        for (i, hint) in names.iter().filter_map(name).enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(self.text, r#"{comma}{{"name":"#).expect("memory takes all writes");
+    fn names<T: WireText>(&mut self, names: &[Loose<HintName<T>>]) {
+        for (place, hint) in names.iter().filter_map(name).enumerate() {
+            self.write(if place == 0 {
+                r#"{"name":"#
+            } else {
+                r#",{"name":"#
+            });
             self.string(hint);
-            self.text.push(b'}');
+            self.end();
         }
-        self.text.push(b']');
     }
 
     /// Makes the trigger time what is stored. Where that brings the annotation back or takes it away, the record of
@@ -217,35 +255,30 @@ impl Patch {
         &mut self,
         object: &EndpointSlice<T>,
         old: &EndpointSlice<T>,
-        stored_managed_fields: impl FnOnce() -> Option<String>,
+        idle: Idle<'_>,
     ) {
-        let sent = annotations(object).and_then(|annotations| annotations.get(TRIGGER_TIME));
-        let stored = annotations(old).and_then(|annotations| annotations.get(TRIGGER_TIME));
-        if sent == stored {
-            return;
-        }
-        if sent.is_none() || stored.is_none() {
-            let Some(managed_fields) = stored_managed_fields() else {
+        let stored = trigger_time(old);
+        if trigger_time(object).is_none() || stored.is_none() {
+            let Some(managed_fields) = idle.managed_fields else {
                 return;
             };
             self.operation("add", "/metadata/managedFields");
-            self.text.extend_from_slice(br#","value":"#);
-            self.text.extend_from_slice(managed_fields.as_bytes());
+            self.write(managed_fields);
             self.end();
         }
         match stored {
             None => self.operation("remove", TRIGGER_TIME_PATH),
             Some(time) if annotations(object).is_some() => {
                 self.operation("add", TRIGGER_TIME_PATH);
-                self.text.extend_from_slice(br#","value":"#);
                 self.string(time);
             }
             Some(time) => {
                 self.operation("add", "/metadata/annotations");
-                write!(self.text, r#","value":{{"{TRIGGER_TIME}":"#)
-                    .expect("memory takes all writes");
+                self.text.push(b'{');
+                self.string(TRIGGER_TIME);
+                self.text.push(b':');
                 self.string(time);
-                self.text.push(b'}');
+                self.end();
             }
         }
         self.end();
@@ -262,6 +295,8 @@ impl Patch {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     type Slice = EndpointSlice<Box<str>>;
@@ -327,8 +362,12 @@ mod tests {
             with_annotations(sent, BARE),
             with_annotations(stored, HINTED),
         );
-        let managed = || Some(r#"[{"manager":"m"}]"#.to_owned());
-        text(build(&object, Some(&old), &[Wanted::Zone(zone)], managed))
+        let idle = Idle {
+            managed_fields: Some(r#"[{"manager":"m"}]"#),
+        };
+        text(build(&object, Some(&old), &[Wanted::Zone(zone)], || {
+            Some(idle)
+        }))
     }
 
     const ONE: &str = r#"{"endpoints.kubernetes.io/last-change-trigger-time":"1"}"#;
@@ -342,11 +381,9 @@ mod tests {
         assert!(!patch.contains("managedFields"), "{patch}");
         let other_hint = restored(TWO, ONE, "b");
         assert!(!other_hint.contains("trigger-time"), "{other_hint}");
-        let other_annotation = restored(r#"{"x":"y"}"#, ONE, "a");
-        assert!(
-            !other_annotation.contains("trigger-time"),
-            "{other_annotation}"
-        );
+        let (object, old) = (with_annotations(TWO, BARE), with_annotations(ONE, HINTED));
+        let busy = text(build(&object, Some(&old), &[Wanted::Zone("a")], || None));
+        assert!(!busy.contains("trigger-time"), "{busy}");
     }
 
     #[test]
@@ -367,20 +404,62 @@ mod tests {
         );
     }
 
+    /// Endpoints with an address, a condition `ready` and the zones that they are hinted for.
+    fn endpoints(endpoints: &[(u8, bool, &[&str])]) -> Slice {
+        let zones = |zones: &[&str]| {
+            let names: Vec<_> = zones.iter().map(|zone| json!({"name": zone})).collect();
+            json!({"forZones": names})
+        };
+        let endpoint = |(address, ready, hints): &(u8, bool, &[&str])| {
+            json!({"addresses": [format!("10.0.0.{address}")], "conditions": {"ready": ready},
+                "targetRef": {"uid": address.to_string()}, "hints": zones(hints)})
+        };
+        let endpoints: Vec<_> = endpoints.iter().map(endpoint).collect();
+        slice(&json!({"endpoints": endpoints}).to_string())
+    }
+
+    /// The place and zone of each hint that is set, and the place of each that is removed.
+    fn kept(object: &Slice, old: Option<&Slice>) -> Vec<String> {
+        let patch = text(build(object, old, &kept_hints(object, old), || None));
+        let operations: Vec<Value> = serde_json::from_str(&patch).unwrap_or_default();
+        let tell = |operation: &Value| {
+            let place = operation["path"]
+                .as_str()
+                .unwrap()
+                .replace("/endpoints/", "");
+            let zone = operation["value"]["forZones"][0]["name"].as_str();
+            zone.map_or_else(|| format!("-{place}"), |zone| format!("{place} {zone}"))
+        };
+        operations.iter().map(tell).collect()
+    }
+
     #[test]
-    fn stored_hints_come_back_only_when_they_make_the_slice_complete() {
-        let stored = slice(HINTED);
-        let object = slice(BARE);
-        let wanted = stored_hints(&object, Some(&stored)).unwrap();
-        assert!(
-            text(build(&object, Some(&stored), &wanted, || None))
-                .contains(r#""forZones":[{"name":"a"}]"#)
+    fn hints_that_are_stored_come_back_where_they_make_the_slice_complete() {
+        let stored = endpoints(&[(1, true, &["a"]), (2, true, &["b"])]);
+        let moved = endpoints(&[(2, true, &[]), (1, true, &["c"])]);
+        assert_eq!(kept(&moved, Some(&stored)), ["0/hints b", "1/hints a"]);
+        let grown = slice(
+            r#"{"endpoints":[{"addresses":["10.0.0.1"],"targetRef":{"uid":"1"}},{"addresses":["10.0.0.3"]}]}"#,
         );
-        let two = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}]}"#);
-        assert!(stored_hints(&two, Some(&stored)).is_none());
-        let another_pod =
-            slice(r#"{"endpoints":[{"addresses":["10.0.0.1"],"targetRef":{"uid":"x"}}]}"#);
-        assert!(stored_hints(&another_pod, Some(&stored)).is_none());
-        assert!(stored_hints(&object, None).is_none());
+        assert!(kept(&grown, Some(&stored)).is_empty());
+        let another_pod = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"]}]}"#);
+        assert!(kept(&another_pod, Some(&stored)).is_empty());
+        assert!(kept(&another_pod, None).is_empty());
+    }
+
+    #[test]
+    fn hints_that_are_sent_stay_where_they_are_complete_and_those_stored_are_not() {
+        let sent = endpoints(&[(1, true, &["a"]), (2, true, &["b"])]);
+        assert!(kept(&sent, None).is_empty());
+        assert!(kept(&sent, Some(&endpoints(&[(1, true, &["b"])]))).is_empty());
+        let partly = endpoints(&[(1, true, &["a"]), (2, true, &[])]);
+        assert_eq!(kept(&partly, None), ["-0/hints", "-1/hints"]);
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_ready_keeps_no_hint() {
+        let sent = endpoints(&[(1, true, &["a"]), (2, false, &["b"])]);
+        assert_eq!(kept(&sent, None), ["-1/hints"]);
+        assert_eq!(kept(&sent, Some(&sent)), ["-1/hints"]);
     }
 }

@@ -1,10 +1,14 @@
 //! The AdmissionReview, borrowed from the request's bytes.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 
-use crate::cluster::loose::{Loose, Text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::json::{self, Fault, Problem, Reader};
+use super::patch::Idle;
+use super::sent::SentSlice;
+use crate::cluster::loose::Text;
 use crate::cluster::wire::EndpointSlice;
 
 /// Why a body is no review. The sentence goes to whoever sent it.
@@ -12,7 +16,7 @@ use crate::cluster::wire::EndpointSlice;
 pub enum BadReview {
     /// It is not JSON, or a field has the wrong type.
     #[error("the body is no AdmissionReview: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[from] json::Error),
     /// It has no request.
     #[error(
         "the AdmissionReview has no request; this endpoint answers reviews that an API server sends"
@@ -24,47 +28,33 @@ pub enum BadReview {
 }
 
 /// `AdmissionReview` of admission.k8s.io/v1, as it is asked.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default)]
 struct AdmissionReview<'a> {
-    #[serde(borrow, default)]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
     request: Option<Request<'a>>,
 }
 
-/// What is asked.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// What is asked. A text that is absent is empty.
+#[derive(Debug, Default)]
 pub struct Request<'a> {
-    #[serde(borrow, default)]
-    uid: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    kind: Option<GroupVersionKind<'a>>,
-    #[serde(borrow, default)]
-    operation: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    namespace: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    sub_resource: Option<Text<'a>>,
-    #[serde(default)]
-    dry_run: Option<bool>,
+    api_version: Cow<'a, str>,
+    uid: Cow<'a, str>,
+    kind: GroupVersionKind<'a>,
+    operation: Cow<'a, str>,
+    namespace: Cow<'a, str>,
+    sub_resource: Cow<'a, str>,
+    dry_run: bool,
     /// The object as it is about to be written.
-    #[serde(borrow, default)]
-    pub object: Loose<EndpointSlice<Text<'a>>>,
+    pub object: SentSlice<'a>,
     /// The object as it is stored.
-    #[serde(borrow, default)]
-    pub old_object: Loose<EndpointSlice<Text<'a>>>,
+    pub old_object: SentSlice<'a>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default)]
 struct GroupVersionKind<'a> {
-    #[serde(borrow, default)]
-    group: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    version: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    kind: Option<Text<'a>>,
+    group: Cow<'a, str>,
+    version: Cow<'a, str>,
+    kind: Cow<'a, str>,
 }
 
 /// What is being done to the object.
@@ -90,52 +80,152 @@ impl Operation {
     }
 }
 
-fn text<'a>(text: Option<&'a Text<'_>>) -> &'a str {
-    text.map(AsRef::as_ref).unwrap_or_default()
-}
-
 /// The version of reviews that is answered when one does not say.
 const V1: &str = "admission.k8s.io/v1";
 
-/// Reads a review: its version, which the answer repeats, and what is asked.
+/// Reads what is asked.
 ///
 /// # Errors
-/// [`BadReview`] for what is not one.
-pub fn parse(body: &[u8]) -> Result<(String, Request<'_>), BadReview> {
-    let review: AdmissionReview<'_> = serde_json::from_slice(body)?;
-    let request = review.request.ok_or(BadReview::NoRequest)?;
-    if text(request.uid.as_ref()).is_empty() {
+/// [`BadReview`] for a body that asks nothing.
+pub fn parse(body: &[u8]) -> Result<Request<'_>, BadReview> {
+    let review = Reader::of_bytes(body).and_then(|mut reader| {
+        let review = read_review(&mut reader)?;
+        reader.end()?;
+        Ok(review)
+    });
+    let AdmissionReview {
+        api_version,
+        request,
+    } = review.map_err(|fault| fault.locate(body))?;
+    let request = request.ok_or(BadReview::NoRequest)?;
+    if request.uid.is_empty() {
         return Err(BadReview::NoUid);
     }
-    let api_version = text(review.api_version.as_ref());
-    Ok((
-        if api_version.is_empty() {
-            V1
-        } else {
-            api_version
-        }
-        .to_owned(),
-        request,
-    ))
+    Ok(Request {
+        api_version,
+        ..request
+    })
 }
 
-impl Request<'_> {
+fn read_review<'a>(reader: &mut Reader<'a>) -> json::Result<AdmissionReview<'a>> {
+    let mut review = AdmissionReview::default();
+    if reader.peek()? != b'{' {
+        return Err(other_type(reader, "it is not an object"));
+    }
+    reader.object(|reader, key| {
+        match &*key {
+            "apiVersion" => review.api_version = text(reader, "apiVersion is not a string")?,
+            "request" => review.request = read_request(reader)?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(review)
+}
+
+fn read_request<'a>(reader: &mut Reader<'a>) -> json::Result<Option<Request<'a>>> {
+    let mut request = Request::default();
+    let there = object_or_null(reader, "request is not an object", |reader, key| {
+        match key {
+            "uid" => request.uid = text(reader, "request.uid is not a string")?,
+            "kind" => request.kind = read_kind(reader)?,
+            "operation" => {
+                request.operation = text(reader, "request.operation is not a string")?;
+            }
+            "namespace" => {
+                request.namespace = text(reader, "request.namespace is not a string")?;
+            }
+            "subResource" => {
+                request.sub_resource = text(reader, "request.subResource is not a string")?;
+            }
+            "dryRun" => request.dry_run = flag(reader, "request.dryRun is not true or false")?,
+            "object" => request.object = SentSlice::read(reader, &request.old_object)?,
+            "oldObject" => request.old_object = SentSlice::read(reader, &request.object)?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(there.then_some(request))
+}
+
+fn read_kind<'a>(reader: &mut Reader<'a>) -> json::Result<GroupVersionKind<'a>> {
+    let mut kind = GroupVersionKind::default();
+    object_or_null(reader, "request.kind is not an object", |reader, key| {
+        match key {
+            "group" => kind.group = text(reader, "request.kind.group is not a string")?,
+            "version" => kind.version = text(reader, "request.kind.version is not a string")?,
+            "kind" => kind.kind = text(reader, "request.kind.kind is not a string")?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(kind)
+}
+
+/// Whether there is an object, all of whose members have been read.
+fn object_or_null<'a>(
+    reader: &mut Reader<'a>,
+    otherwise: &'static str,
+    mut member: impl FnMut(&mut Reader<'a>, &str) -> json::Result<()>,
+) -> json::Result<bool> {
+    match reader.peek()? {
+        b'{' => reader
+            .object(|reader, key| member(reader, &key))
+            .map(|()| true),
+        b'n' => reader.null().map(|()| false),
+        _ => Err(other_type(reader, otherwise)),
+    }
+}
+
+fn text<'a>(reader: &mut Reader<'a>, otherwise: &'static str) -> json::Result<Cow<'a, str>> {
+    match reader.peek()? {
+        b'"' => reader.string()?.ok_or(reader.fault(Problem::Memory)),
+        b'n' => reader.null().map(|()| Cow::default()),
+        _ => Err(other_type(reader, otherwise)),
+    }
+}
+
+fn flag(reader: &mut Reader<'_>, otherwise: &'static str) -> json::Result<bool> {
+    match reader.peek()? {
+        b't' | b'f' => reader.bool(),
+        b'n' => reader.null().map(|()| false),
+        _ => Err(other_type(reader, otherwise)),
+    }
+}
+
+/// That the next value has another type than it must have, or is none at all.
+fn other_type(reader: &mut Reader<'_>, sentence: &'static str) -> Fault {
+    let fault = reader.fault(Problem::Type(sentence));
+    reader.skip().err().unwrap_or(fault)
+}
+
+impl<'a> Request<'a> {
+    /// The version of the review, which the answer repeats.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        if self.api_version.is_empty() {
+            V1
+        } else {
+            &self.api_version
+        }
+    }
+
     /// The uid that the answer repeats.
     #[must_use]
     pub fn uid(&self) -> &str {
-        text(self.uid.as_ref())
+        &self.uid
     }
 
     /// Whether nothing will be stored.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
-        self.dry_run.unwrap_or(false)
+        self.dry_run
     }
 
     /// What is being done.
     #[must_use]
     pub fn operation(&self) -> Operation {
-        match text(self.operation.as_ref()) {
+        match &*self.operation {
             "CREATE" => Operation::Create,
             "UPDATE" => Operation::Update,
             _ => Operation::Other,
@@ -145,149 +235,124 @@ impl Request<'_> {
     /// The namespace of the request, which stands even where the object has none yet.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        text(self.namespace.as_ref())
+        &self.namespace
     }
 
     /// The slice that is created or updated, where the request is about a discovery.k8s.io/v1 EndpointSlice.
     #[must_use]
-    pub fn slice(&self) -> Option<&EndpointSlice<Text<'_>>> {
-        let kind = self.kind.as_ref()?;
-        let is_slice = text(kind.group.as_ref()) == "discovery.k8s.io"
-            && text(kind.version.as_ref()) == "v1"
-            && text(kind.kind.as_ref()) == "EndpointSlice";
-        let whole = text(self.sub_resource.as_ref()).is_empty();
+    pub fn slice(&self) -> Option<&EndpointSlice<Text<'a>>> {
+        let kind = &self.kind;
+        let is_slice = kind.group == "discovery.k8s.io"
+            && kind.version == "v1"
+            && kind.kind == "EndpointSlice";
+        let whole = self.sub_resource.is_empty();
         if !is_slice || !whole || self.operation() == Operation::Other {
             return None;
         }
-        self.object.get()
+        self.object.slice.get()
     }
-}
 
-/// The JSON of `metadata.managedFields` of the stored object, if putting it back takes nothing from anybody: the lists
-/// as sent and as stored must differ in nothing but times and `annotation`, and so must the metadata that the patch
-/// does not look at. Somebody who begins to manage a field, as server-side apply does, must find that stored.
-///
-/// Read anew from the body: it is long, and few requests need it.
-#[must_use]
-pub fn stored_managed_fields(body: &[u8], annotation: &str) -> Option<String> {
-    let review: Raw<RawRequest<'_>> = serde_json::from_slice(body).ok()?;
-    let (object, old) = (
-        review.request.object.metadata,
-        review.request.old_object.metadata,
-    );
-    let text = |value: Option<&RawValue>| value.map(|value| value.get().to_owned());
-    let same = text(object.owner_references) == text(old.owner_references)
-        && text(object.finalizers) == text(old.finalizers)
-        && text(object.deletion_timestamp) == text(old.deletion_timestamp)
-        && managers(object.managed_fields, annotation) == managers(old.managed_fields, annotation);
-    text(old.managed_fields.filter(|_| same))
-}
-
-/// Who manages what, without times and without `annotation`.
-fn managers(managed_fields: Option<&RawValue>, annotation: &str) -> Option<Vec<Value>> {
-    let mut entries: Vec<Value> = serde_json::from_str(managed_fields?.get()).ok()?;
-    for entry in &mut entries {
-        entry.as_object_mut()?.remove("time");
-        let Some(metadata) = entry
-            .pointer_mut("/fieldsV1/f:metadata")
-            .and_then(Value::as_object_mut)
-        else {
-            continue;
-        };
-        if let Some(annotations) = metadata
-            .get_mut("f:annotations")
-            .and_then(Value::as_object_mut)
-        {
-            annotations.remove(&format!("f:{annotation}"));
-            if annotations.keys().all(|key| key == ".") {
-                metadata.remove("f:annotations");
-            }
-        }
+    /// The slice that is stored.
+    #[must_use]
+    pub fn stored(&self) -> Option<&EndpointSlice<Text<'a>>> {
+        self.old_object.slice.get()
     }
-    Some(entries)
-}
 
-#[derive(Deserialize)]
-struct Raw<T> {
-    request: T,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawRequest<'a> {
-    #[serde(borrow)]
-    object: RawObject<'a>,
-    #[serde(borrow)]
-    old_object: RawObject<'a>,
-}
-
-#[derive(Deserialize)]
-struct RawObject<'a> {
-    #[serde(borrow)]
-    metadata: RawMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMetadata<'a> {
-    #[serde(borrow, default)]
-    managed_fields: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    owner_references: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    finalizers: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    deletion_timestamp: Option<&'a RawValue>,
-}
-
-/// `AdmissionReview` of admission.k8s.io/v1, as it is answered.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AnsweredReview<'a> {
-    api_version: &'a str,
-    kind: &'static str,
-    response: Response<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Response<'a> {
-    uid: &'a str,
-    allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<&'a str>,
+    /// See [`SentSlice::idle`].
+    #[must_use]
+    pub fn idle(&self) -> Option<Idle<'a>> {
+        self.object.idle(&self.old_object)
+    }
 }
 
 /// The answer that allows the request, with a JSON patch (RFC 6902) where there is one.
 #[must_use]
-pub fn allow(api_version: &str, uid: &str, patch: Option<&[u8]>) -> Vec<u8> {
-    use base64::Engine as _;
-    let patch = patch.map(|patch| base64::engine::general_purpose::STANDARD.encode(patch));
-    let review = AnsweredReview {
-        api_version,
-        kind: "AdmissionReview",
-        response: Response {
-            uid,
-            allowed: true,
-            patch_type: patch.is_some().then_some("JSONPatch"),
-            patch: patch.as_deref(),
-        },
-    };
-    serde_json::to_vec(&review).expect("texts always serialize")
+pub fn allow(request: &Request<'_>, patch: Option<&[u8]>) -> Vec<u8> {
+    const ROOM: usize = 256;
+    let length = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
+    let mut answer = Vec::with_capacity(ROOM + length);
+    answer.extend_from_slice(br#"{"apiVersion":"#);
+    json::write_string(&mut answer, request.api_version());
+    answer.extend_from_slice(br#","kind":"AdmissionReview","response":{"uid":"#);
+    json::write_string(&mut answer, request.uid());
+    answer.extend_from_slice(br#","allowed":true"#);
+    if let Some(patch) = patch {
+        answer.extend_from_slice(br#","patchType":"JSONPatch","patch":""#);
+        let start = answer.len();
+        answer.resize(start + length, 0);
+        BASE64
+            .encode_slice(patch, &mut answer[start..])
+            .expect("base64 has four bytes for each three");
+        answer.push(b'"');
+    }
+    answer.extend_from_slice(b"}}");
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sentence(body: &str) -> String {
+        parse(body.as_bytes()).unwrap_err().to_string()
+    }
+
     #[test]
     fn what_is_no_review_is_told_so() {
-        let sentence = |body: &str| parse(body.as_bytes()).unwrap_err().to_string();
-        assert!(sentence("{").starts_with("the body is no AdmissionReview: "));
+        assert!(sentence("{").starts_with("the body is no AdmissionReview: EOF"));
+        assert!(sentence("[]").ends_with("it is not an object at line 1 column 1"));
         assert!(sentence("{}").contains("no request"));
+        assert!(sentence(r#"{"request":null}"#).contains("no request"));
         assert!(sentence(r#"{"request":{"operation":"CREATE"}}"#).contains("no uid"));
+        assert!(sentence(r#"{"request":{"uid":null}}"#).contains("no uid"));
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_named() {
+        for (request, told) in [
+            (
+                r#"{"uid":7}"#,
+                "request.uid is not a string at line 1 column 19",
+            ),
+            (r#"{"kind":[]}"#, "request.kind is not an object"),
+            (
+                r#"{"kind":{"group":1}}"#,
+                "request.kind.group is not a string",
+            ),
+            (r#"{"operation":{}}"#, "request.operation is not a string"),
+            (r#"{"dryRun":"yes"}"#, "request.dryRun is not true or false"),
+            ("7", "request is not an object"),
+        ] {
+            let sentence = sentence(&format!(r#"{{"request":{request}}}"#));
+            assert!(sentence.contains(told), "{sentence}");
+        }
+        let invalid = sentence(r#"{"request":{"uid":[01]}}"#);
+        assert!(invalid.contains("invalid number"), "{invalid}");
+    }
+
+    #[test]
+    fn no_sentence_repeats_the_body() {
+        let long = "x".repeat(100_000);
+        for body in [
+            format!(r#"{{"request":{{"uid":["{long}"]}}}}"#),
+            format!(r#"{{"request":"{long}"}}"#),
+            format!(r#"{{"{long}":{long}}}"#),
+            long.clone(),
+            format!("\"{long}\""),
+        ] {
+            assert!(sentence(&body).len() < 200);
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_stands_twice_the_last_counts() {
+        let body = r#"{"request":{"uid":"1","uid":"2","dryRun":true,"dryRun":null,
+            "object":{"addressType":"IPv4"},"object":{"addressType":"IPv6"}}}"#;
+        let request = parse(body.as_bytes()).unwrap();
+        assert_eq!(request.uid(), "2");
+        assert!(!request.is_dry_run());
+        let slice = request.object.slice.get().unwrap();
+        assert_eq!(slice.address_type.text(), Some("IPv6"));
     }
 
     #[test]
@@ -297,45 +362,27 @@ mod tests {
                 r#"{{"request":{{"uid":"u","kind":{{"group":"discovery.k8s.io","version":"v1","kind":"{kind}"}},
                     "operation":"{operation}","object":{{"metadata":{{"name":"x"}}}}}}}}"#
             );
-            parse(body.as_bytes()).unwrap().1.slice().is_some()
+            parse(body.as_bytes()).unwrap().slice().is_some()
         };
         assert!(slice("EndpointSlice", "CREATE") && slice("EndpointSlice", "UPDATE"));
         assert!(!slice("Service", "CREATE") && !slice("EndpointSlice", "DELETE"));
     }
 
     #[test]
-    fn managed_fields_come_back_only_where_that_takes_nothing_from_anybody() {
-        let entry = |manager: &str, time: &str, annotations: &str| {
-            format!(
-                r#"{{"manager":"{manager}","time":"{time}","fieldsV1":{{"f:metadata":{{{annotations}"f:labels":{{}}}}}}}}"#
-            )
-        };
-        let with = r#""f:annotations":{".":{},"f:trigger":{}},"#;
-        let body = |owner: &str, sent: &str, stored: &str| {
-            format!(
-                r#"{{"request":{{"object":{{"metadata":{{"ownerReferences":[{owner}],"managedFields":[{sent}]}}}},
-                    "oldObject":{{"metadata":{{"ownerReferences":[1],"managedFields":[{stored}]}}}}}}}}"#
-            )
-        };
-        let stored = entry("controller", "1", with);
-        let ask = |owner: &str, sent: &str| {
-            stored_managed_fields(body(owner, sent, &stored).as_bytes(), "trigger")
-        };
-        let sent = entry("controller", "2", "");
-        assert_eq!(ask("1", &sent), Some(format!("[{stored}]")));
-        assert_eq!(ask("2", &sent), None, "another owner");
-        let alice = format!("{sent},{}", entry("alice", "2", ""));
-        assert_eq!(ask("1", &alice), None, "another manager");
-    }
-
-    #[test]
     fn an_answer_repeats_uid_and_version() {
-        let answer: serde_json::Value =
-            serde_json::from_slice(&allow("admission.k8s.io/v1", "u\"1", Some(b"[]"))).unwrap();
+        let answer = |body: &str, patch: Option<&[u8]>| -> serde_json::Value {
+            let request = parse(body.as_bytes()).unwrap();
+            serde_json::from_slice(&allow(&request, patch)).unwrap()
+        };
         assert_eq!(
-            answer,
+            answer(r#"{"request":{"uid":"u\"\u00011"}}"#, Some(b"[]")),
             serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-                "response": {"uid": "u\"1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}})
+                "response": {"uid": "u\"\u{1}1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}})
+        );
+        assert_eq!(
+            answer(r#"{"apiVersion":"v9","request":{"uid":"é"}}"#, None),
+            serde_json::json!({"apiVersion": "v9", "kind": "AdmissionReview",
+                "response": {"uid": "é", "allowed": true}})
         );
     }
 }

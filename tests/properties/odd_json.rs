@@ -88,7 +88,7 @@ fn pointers(value: &Value) -> Vec<String> {
 }
 
 /// Any JSON, often with keys that have a meaning somewhere.
-fn anything() -> impl Strategy<Value = Value> {
+pub fn anything() -> impl Strategy<Value = Value> {
     let known = [
         "name",
         "metadata",
@@ -134,7 +134,15 @@ fn anything() -> impl Strategy<Value = Value> {
 
 /// Objects of every kind, with anything at one to four of their fields.
 pub fn odd_objects() -> impl Strategy<Value = (Kind, Value)> {
-    let kinds = vec![Kind::Node, Kind::Service, Kind::EndpointSlice];
+    odd_objects_of(vec![Kind::Node, Kind::Service, Kind::EndpointSlice])
+}
+
+/// The same for EndpointSlices alone.
+pub fn odd_slices() -> impl Strategy<Value = Value> {
+    odd_objects_of(vec![Kind::EndpointSlice]).prop_map(|(_, slice)| slice)
+}
+
+fn odd_objects_of(kinds: Vec<Kind>) -> impl Strategy<Value = (Kind, Value)> {
     (select(kinds), vec((any::<Index>(), anything()), 1..=4)).prop_map(|(kind, oddities)| {
         let mut object = full(kind);
         for (place, odd) in oddities {

@@ -4,14 +4,14 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use zonewise::cluster::loose::Text;
+use serde_json::{Value, json};
 use zonewise::cluster::node::{NodeRecord, NodeRules};
 use zonewise::cluster::service::ServiceRecord;
 use zonewise::cluster::slice::{SliceRecord, service_of};
 use zonewise::cluster::store::Writer;
 use zonewise::cluster::wire::{EndpointSlice, Node, Service, Wire};
 use zonewise::decide::Verdict;
+use zonewise::webhook::review;
 
 use crate::cluster::{SERVICE, World, endpoint, http_slice, now, two_equal_nodes};
 use crate::for_all;
@@ -59,10 +59,10 @@ fn anything_anywhere_in_an_object_leaves_it_its_name() {
                     endpoints,
                     "a record for each endpoint"
                 );
-                let text = json.to_string();
-                let borrowed: EndpointSlice<Text<'_>> =
-                    serde_json::from_str(&text).expect("it parses when owned");
-                prop_assert_eq!(SliceRecord::read(&borrowed), record);
+                let body = json!({"request": {"uid": "u", "object": json}}).to_string();
+                let request = review::parse(body.as_bytes()).expect("it is a review");
+                let sent = request.object.slice.get().expect("it is an object");
+                prop_assert_eq!(SliceRecord::read(sent), record);
             }
         }
         Ok(())
