@@ -3,6 +3,7 @@
 mod certs;
 mod completions;
 mod connect;
+mod control;
 mod decisions;
 mod demo;
 mod explain;

@@ -10,6 +10,7 @@
 //! YAML, JSON ──files──┘
 //! ```
 
+pub mod changes;
 pub mod files;
 pub mod key;
 pub mod loose;

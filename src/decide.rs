@@ -62,6 +62,25 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Whether the slice that it was made for has the hints that it asks for.
+    #[must_use]
+    pub fn is_carried_out(&self, slice: &SliceRecord) -> bool {
+        let has = |endpoint: &EndpointRecord, hint: Option<u16>| match hint {
+            None => endpoint.hints.zones().is_empty(),
+            Some(zone) => endpoint.hints.zones() == [self.capacity.zone_key(zone)],
+        };
+        match self.verdict {
+            Verdict::Kept | Verdict::Untouched => true,
+            Verdict::Strip => {
+                !slice.has_stray_hints && slice.endpoints.iter().all(|e| has(e, None))
+            }
+            Verdict::Hints => {
+                let hints = slice.endpoints.iter().zip(&self.hints);
+                !slice.has_stray_hints && hints.into_iter().all(|(e, hint)| has(e, *hint))
+            }
+        }
+    }
+
     /// One sentence for people.
     #[must_use]
     pub fn message(&self) -> String {

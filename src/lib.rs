@@ -8,6 +8,7 @@ pub mod admin;
 pub mod certs;
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod decide;
 pub mod file_watch;
 pub mod planner;

@@ -408,6 +408,8 @@ fn empty_slice(address_type: AddressType) -> SliceRecord {
         address_type,
         ports: Box::default(),
         endpoints: Box::default(),
+        version: Key::of(""),
+        has_stray_hints: false,
         odd_field: None,
     }
 }

@@ -14,6 +14,8 @@ use crate::words::with_causes;
 pub struct Connected {
     pub client: Client,
     pub namespace: String,
+    /// What further clients are made of.
+    pub config: Config,
     server: String,
 }
 
@@ -27,10 +29,11 @@ pub async fn client(
         config.default_namespace.clone(),
         config.cluster_url.to_string(),
     );
-    let client = Client::try_from(config).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let client = Client::try_from(config.clone());
     Ok(Connected {
-        client,
+        client: client.map_err(|error| Failure::usage(with_causes(&error)))?,
         namespace,
+        config,
         server,
     })
 }

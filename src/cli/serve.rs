@@ -11,12 +11,15 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 
+use super::connect::Connected;
+use super::control::ControllerArgs;
 use super::decisions::DecisionArgs;
 use super::{Failure, connect, values};
 use crate::admin;
 use crate::cluster::files::{self, LeanObjects};
 use crate::cluster::store::Writer;
 use crate::cluster::watch::{self, WatchStatus};
+use crate::controller::lease::Candidate;
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
 
@@ -38,6 +41,8 @@ pub struct Args {
     source: SourceArgs,
     #[command(flatten)]
     decisions: DecisionArgs,
+    #[command(flatten)]
+    controller: ControllerArgs,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -256,16 +261,30 @@ async fn serve(args: Args) -> Result<(), Failure> {
     let watch_status = Arc::new(WatchStatus::default());
     let writer = Writer::new(args.decisions.store_rules());
     let cluster = writer.cluster();
-    start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
+    let connected = start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
     admin::register(&mut registry, cluster.clone(), watch_status);
 
     let readiness = Readiness::default();
+    let settings = Arc::new(Settings {
+        panic_on_service: args.panic_on_service.clone(),
+        ..args.decisions.settings()
+    });
+    let connected = connected.filter(|_| args.controller.is_wanted());
+    let candidate = match connected {
+        None => None,
+        Some(connected) => {
+            let (cluster, settings) = (cluster.clone(), settings.clone());
+            let controller =
+                args.controller
+                    .prepare(&connected, cluster, settings, &mut registry)?;
+            let candidate = controller.candidate().clone();
+            tasks.spawn("the controller", controller.run());
+            Some(candidate)
+        }
+    };
     let app = App {
         cluster,
-        settings: Arc::new(Settings {
-            panic_on_service: args.panic_on_service.clone(),
-            ..args.decisions.settings()
-        }),
+        settings,
         metrics: metrics.clone(),
         readiness: readiness.clone(),
         bodies: args.limits.bodies(),
@@ -316,6 +335,7 @@ async fn serve(args: Args) -> Result<(), Failure> {
         &control,
         &readiness,
         args.shutdown.shutdown_delay_duration,
+        candidate,
     )
     .await
 }
@@ -332,15 +352,16 @@ async fn start_source(
     mut writer: Writer,
     status: Arc<WatchStatus>,
     tasks: &mut Tasks,
-) -> Result<(), Failure> {
+) -> Result<Option<Connected>, Failure> {
     if source.from_files.is_empty() {
-        let client =
+        let connected =
             connect::client(source.kubeconfig.as_deref(), source.context.as_deref()).await?;
+        let client = connected.client.clone();
         tasks.spawn(
             "the watch of the cluster",
-            watch::run(client.client, writer, status, source.watch_life_seconds),
+            watch::run(client, writer, status, source.watch_life_seconds),
         );
-        return Ok(());
+        return Ok(Some(connected));
     }
     if source
         .from_files
@@ -361,7 +382,7 @@ async fn start_source(
         "the reading of files",
         files::follow(paths, signature, writer),
     );
-    Ok(())
+    Ok(None)
 }
 
 /// What runs for as long as the process does. One that ends or panics ends the process: a pod that is Ready and does
@@ -397,6 +418,7 @@ async fn until_the_end(
     control: &DrainControl,
     readiness: &Readiness,
     delay: Duration,
+    candidate: Option<Candidate>,
 ) -> Result<(), Failure> {
     tokio::select! {
         () = signals.next() => {}
@@ -405,6 +427,10 @@ async fn until_the_end(
     tracing::info!(delay = %Human(delay), "ending: not ready from now on, and serving for a while yet");
     readiness.shut_down();
     control.enter(Phase::Draining);
+    // Another replica leads from now on, while this one still answers.
+    if let Some(candidate) = candidate {
+        tokio::spawn(async move { candidate.release().await });
+    }
     tokio::select! {
         () = tokio::time::sleep(delay) => {}
         ended = tasks.next_ended() => return Err(ended_early(ended)),

@@ -39,6 +39,16 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("{text:?} is no number of bytes; write it like 65536, 64Ki or 16Mi"))
 }
 
+/// A number a second, above zero.
+pub fn pace(text: &str) -> Result<f64, String> {
+    let parsed: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (0.001..=1e6).contains(&parsed) {
+        Ok(parsed)
+    } else {
+        Err(format!("{text} is not between 0.001 and 1000000"))
+    }
+}
+
 /// A fraction between 0 and 1.
 pub fn fraction(text: &str) -> Result<f64, String> {
     let parsed: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;

@@ -52,6 +52,8 @@ pub enum HintsUnused {
 /// A Service, as far as opt-in is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRecord {
+    /// Its uid, by which its events are found.
+    pub uid: Box<str>,
     /// The topology annotation that counts.
     pub topology_mode: Option<(AnnotationKey, TopologyMode)>,
     /// Its traffic distribution.
@@ -67,7 +69,9 @@ impl ServiceRecord {
     #[must_use]
     pub fn read(wire: &Service<Box<str>>) -> Self {
         let spec = wire.spec.get();
+        let uid = wire.metadata().and_then(|m| m.uid.text());
         Self {
+            uid: uid.unwrap_or_default().into(),
             topology_mode: read_topology_mode(wire),
             traffic_distribution: match spec.and_then(|s| s.traffic_distribution.text()) {
                 Some("PreferSameZone" | "PreferClose") => Some(TrafficDistribution::SameZone),

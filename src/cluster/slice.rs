@@ -144,6 +144,10 @@ pub struct SliceRecord {
     pub ports: Box<[PortKey]>,
     /// Its endpoints that have an address, in their order.
     pub endpoints: Box<[EndpointRecord]>,
+    /// Its resourceVersion: another one, and it was written.
+    pub version: Key,
+    /// Whether it has hints that no plan gives: for nodes, or on an endpoint that is not ready.
+    pub has_stray_hints: bool,
     /// The first field of an unexpected type; then the slice is not understood.
     pub odd_field: Option<&'static str>,
 }
@@ -168,9 +172,26 @@ impl SliceRecord {
                 .iter()
                 .map(|e| e.get().map_or_else(unreadable, read_endpoint))
                 .collect(),
+            version: Key::of(
+                wire.metadata()
+                    .and_then(|m| m.resource_version.text())
+                    .unwrap_or_default(),
+            ),
+            has_stray_hints: wire
+                .endpoints
+                .items()
+                .iter()
+                .any(|e| e.get().is_some_and(has_stray_hints)),
             odd_field: wire.odd_field(),
         }
     }
+}
+
+fn has_stray_hints<T: WireText>(endpoint: &Endpoint<T>) -> bool {
+    endpoint.hints.get().is_some_and(|hints| {
+        !hints.for_nodes.items().is_empty()
+            || !endpoint.is_ready() && !hints.for_zones.items().is_empty()
+    })
 }
 
 /// The Service that a slice belongs to, as `namespace/name`.

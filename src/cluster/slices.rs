@@ -137,6 +137,8 @@ mod tests {
 
     fn record(number: usize, address_type: AddressType) -> SliceRecord {
         SliceRecord {
+            version: crate::cluster::key::Key::of(""),
+            has_stray_hints: false,
             name: format!("web-{number:05}").into(),
             address_type,
             ports: Box::default(),

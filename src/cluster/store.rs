@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 
+use super::changes::Changes;
 use super::key::Key;
 use super::node::{NodeRecord, NodeRules};
 use super::service::ServiceRecord;
@@ -53,23 +54,33 @@ pub struct MeasuredCapacity {
     pub weights: Box<[u64]>,
     /// Whether it is held as it was before a storm of NotReady nodes.
     pub frozen: bool,
+    /// The zones' keys, in zone order.
+    keys: Box<[Key]>,
     /// Zone numbers by key, sorted.
     by_key: Box<[(Key, u16)]>,
 }
 
 impl MeasuredCapacity {
     fn new(capacity: Capacity, frozen: bool) -> Self {
-        let numbered = capacity.zones.iter().zip(0u16..);
-        let mut by_key: Box<[_]> = numbered
-            .map(|(zone, number)| (Key::of(&zone.name), number))
-            .collect();
+        let keys: Box<[Key]> = capacity.zones.iter().map(|z| Key::of(&z.name)).collect();
+        let mut by_key: Box<[_]> = keys.iter().copied().zip(0u16..).collect();
         by_key.sort_unstable();
         Self {
+            keys,
             weights: capacity.weights().into(),
             by_key,
             frozen,
             capacity,
         }
+    }
+
+    /// The key of a zone with counted capacity, by its number.
+    ///
+    /// # Panics
+    /// For a number that no zone has.
+    #[must_use]
+    pub fn zone_key(&self, number: u16) -> Key {
+        self.keys[usize::from(number)]
     }
 
     /// The number of a zone with counted capacity.
@@ -102,6 +113,7 @@ pub struct Cluster {
     zones_of_nodes: FastMap<Key, Key>,
     synced: [AtomicBool; 3],
     unreadable: [AtomicU64; 3],
+    changes: Changes,
 }
 
 impl Default for Cluster {
@@ -112,6 +124,7 @@ impl Default for Cluster {
             zones_of_nodes: FastMap::default(),
             synced: std::array::from_fn(|_| AtomicBool::new(false)),
             unreadable: std::array::from_fn(|_| AtomicU64::new(0)),
+            changes: Changes::default(),
         }
     }
 }
@@ -141,6 +154,12 @@ impl Cluster {
     #[must_use]
     pub fn zone_of_node(&self, node: Key) -> Option<Key> {
         self.zones_of_nodes.pin().get(&node).copied()
+    }
+
+    /// What changed, for whoever acts on it.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Whether the first full list of a resource has been taken in.
@@ -380,7 +399,7 @@ impl Writer {
         let name = wire.full_name();
         self.services.insert(&name, ());
         let record = ServiceRecord::read(wire);
-        self.update(&name, |state| {
+        let changed = self.update(&name, |state| {
             if state.service.as_deref() == Some(&record) {
                 return None;
             }
@@ -390,6 +409,9 @@ impl Writer {
                 last_logged: state.last_logged.clone(),
             })
         });
+        if changed {
+            self.cluster.changes.note_service(&name);
+        }
     }
 
     /// A Service is gone.
@@ -402,6 +424,7 @@ impl Writer {
                 ..Default::default()
             })
         });
+        self.cluster.changes.note_service(name);
     }
 
     /// An EndpointSlice was added or changed.
@@ -423,9 +446,15 @@ impl Writer {
             self.take_slice_from(&before, &record.name);
         }
         if let Some(service) = service {
-            self.update(&service, |state| {
+            let (slice, version) = (record.name.clone(), record.version);
+            let changed = self.update(&service, |state| {
                 Some(with_slices(state, state.slices.with(record)?))
             });
+            if changed {
+                self.cluster
+                    .changes
+                    .note_slice(&service, &slice, Some(version));
+            }
         }
     }
 
@@ -479,7 +508,13 @@ impl Writer {
                 }
             );
         }
+        let measures_anew = next.frozen != current.frozen
+            || next.capacity.zones != current.capacity.zones
+            || next.capacity.insufficient != current.capacity.insufficient;
         self.cluster.capacity.store(Arc::new(next));
+        if measures_anew {
+            self.cluster.changes.note_capacity();
+        }
     }
 
     /// Capacity as it is, or in a storm as it would be without.
@@ -510,18 +545,26 @@ impl Writer {
         self.update(service, |state| {
             Some(with_slices(state, state.slices.without(name)?))
         });
+        self.cluster.changes.note_slice(service, name, None);
     }
 
-    /// Replaces the state of a Service; one with nothing left is forgotten.
-    fn update(&mut self, name: &str, change: impl FnOnce(&ServiceState) -> Option<ServiceState>) {
+    /// Replaces the state of a Service, if it changes; one with nothing left is forgotten.
+    fn update(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&ServiceState) -> Option<ServiceState>,
+    ) -> bool {
         let services = self.cluster.services.pin();
         let current = services.get(name).cloned().unwrap_or_default();
-        let Some(next) = change(&current) else { return };
+        let Some(next) = change(&current) else {
+            return false;
+        };
         if next.service.is_none() && next.slices.is_empty() {
             services.remove(name);
         } else {
             services.insert(name.into(), Arc::new(next));
         }
+        true
     }
 
     fn note_odd<W: Wire>(&self, wire: &W, resource: Resource) {

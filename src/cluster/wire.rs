@@ -62,6 +62,7 @@ wire!(
     Metadata {
         name: T,
         namespace: T,
+        uid: T,
         resource_version: T,
         creation_timestamp: T,
         labels: Pairs<T>,

@@ -100,6 +100,7 @@ mod tests {
         traffic_distribution: Option<TrafficDistribution>,
     ) -> ServiceRecord {
         ServiceRecord {
+            uid: "".into(),
             topology_mode: mode.map(|mode| (AnnotationKey::TopologyMode, mode)),
             traffic_distribution,
             hints_unused: None,

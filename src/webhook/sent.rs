@@ -196,6 +196,7 @@ fn metadata<'a>(reader: &mut Reader<'a>, rest: &mut Rest<'a>) -> Result<Loose<Me
             "generation" => return reader.skip(),
             "name" => metadata.name = text(reader)?,
             "namespace" => metadata.namespace = text(reader)?,
+            "uid" => metadata.uid = text(reader)?,
             "creationTimestamp" => metadata.creation_timestamp = text(reader)?,
             "labels" => metadata.labels = pairs(reader)?,
             _ => reader.skip()?,

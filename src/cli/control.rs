@@ -1,0 +1,129 @@
+//! The flags and the start of the controller, the part that writes to the cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+
+use super::connect::Connected;
+use super::{Failure, values};
+use crate::cluster::store::Cluster;
+use crate::controller::agenda::Waits;
+use crate::controller::drift::{self, Drift, DriftSettings};
+use crate::controller::events::{Events, Pace};
+use crate::controller::lease::{self, Candidate, LeaseSettings};
+use crate::controller::metrics::ControllerMetrics;
+use crate::settings::Settings;
+
+/// What the replica that leads does.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Controller")]
+pub struct ControllerArgs {
+    /// Whether the replica that holds the lease has slices mended that nobody writes, and posts events
+    #[arg(long, env = "ZONEWISE_CONTROLLER", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    controller: bool,
+    /// Namespace of the lease; by default that of the service account or of the kubeconfig's context
+    #[arg(long, env = "ZONEWISE_LEASE_NAMESPACE", value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// Name of the lease, the same for all replicas
+    #[arg(
+        long,
+        env = "ZONEWISE_LEASE_NAME",
+        default_value = "zonewise",
+        value_name = "NAME"
+    )]
+    lease_name: String,
+    /// Name of this replica in the lease and in events; by default the host name, which in a pod is the pod's
+    #[arg(long, env = "ZONEWISE_REPLICA_NAME", value_name = "NAME")]
+    replica_name: Option<String>,
+    /// How long changes of nodes and Services are gathered before slices are mended
+    #[arg(long, env = "ZONEWISE_DRIFT_GATHER", default_value = "1s", value_parser = values::duration, value_name = "DURATION")]
+    drift_gather: Duration,
+    /// How long nobody else must have written a Service's slices before they are mended, 30s at most
+    #[arg(long, env = "ZONEWISE_DRIFT_QUIET", default_value = "3s", value_parser = values::duration, value_name = "DURATION")]
+    drift_quiet: Duration,
+    /// Slices mended a second; by default 10,000 by the number of nodes, from 1 to 50
+    #[arg(long, env = "ZONEWISE_DRIFT_PACE", value_parser = values::pace, value_name = "NUMBER")]
+    drift_pace: Option<f64>,
+    /// How often all slices are looked at, whatever has changed
+    #[arg(long, env = "ZONEWISE_FULL_LOOK_INTERVAL", default_value = "10m", value_parser = values::duration, value_name = "DURATION")]
+    full_look_interval: Duration,
+    /// The MutatingWebhookConfiguration that calls zonewise: when it changes, slices that could not be mended are tried anew
+    #[arg(long, env = "ZONEWISE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
+    webhook_configuration: Option<String>,
+}
+
+/// The longest that a Service is left alone because its slices are being written.
+const QUIET_AT_MOST: Duration = Duration::from_secs(30);
+
+/// A controller that is ready to run.
+pub struct Controller {
+    drift: Drift,
+    candidate: Candidate,
+}
+
+impl ControllerArgs {
+    /// Whether there is to be one.
+    pub fn is_wanted(&self) -> bool {
+        self.controller
+    }
+
+    /// Prepares it.
+    pub fn prepare(
+        &self,
+        connected: &Connected,
+        cluster: Arc<Cluster>,
+        decisions: Arc<Settings>,
+        registry: &mut Registry,
+    ) -> Result<Controller, Failure> {
+        let replica = self.replica_name.clone().unwrap_or_else(host_name);
+        let namespace = self.lease_namespace.as_deref();
+        let namespace = namespace.unwrap_or_else(|| &connected.namespace);
+        let settings = LeaseSettings::new(namespace, &self.lease_name, &replica);
+        let lease_client = lease::client(connected.config.clone(), &settings);
+        let candidate = Candidate::new(lease_client.map_err(Failure::failed)?, settings);
+        let events = Events::new(connected.client.clone(), &replica, Pace::default());
+        let events = Arc::new(events);
+        Ok(Controller {
+            drift: Drift {
+                cluster,
+                decisions,
+                settings: DriftSettings {
+                    waits: Waits {
+                        gather: self.drift_gather,
+                        quiet: self.drift_quiet,
+                        quiet_at_most: QUIET_AT_MOST,
+                    },
+                    pace: self.drift_pace,
+                    full_look: self.full_look_interval,
+                    webhook_configuration: self.webhook_configuration.clone(),
+                },
+                client: connected.client.clone(),
+                claim: candidate.claim(),
+                metrics: ControllerMetrics::register(registry, events.clone()),
+                events,
+            },
+            candidate,
+        })
+    }
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+impl Controller {
+    /// Who campaigns for the lease.
+    pub fn candidate(&self) -> &Candidate {
+        &self.candidate
+    }
+
+    /// Campaigns for the lease and works on drift until the process ends.
+    pub async fn run(self) {
+        tokio::select! {
+            () = self.candidate.campaign() => {}
+            () = drift::run(self.drift) => {}
+        }
+    }
+}
