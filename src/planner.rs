@@ -9,6 +9,9 @@
 //! | [`allocation`] | how many endpoints a zone needs under the overload threshold |
 //! | [`auto`] | heuristic Auto: which zone gives endpoints to which |
 //! | [`plan`] | from endpoints with zones to endpoints with hints |
+//! | [`keep`] | plans that keep hints, and when they give way to fresh ones |
+//! | [`guarantee`] | whether every zone has its minimum |
+//! | [`counts`] | counts by zone, fractions |
 //! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
 //! | [`reason`] | why there are no hints, in a word and in a sentence |
 //!
@@ -17,6 +20,9 @@
 pub mod allocation;
 pub mod auto;
 pub mod capacity;
+pub mod counts;
+pub mod guarantee;
+pub mod keep;
 pub mod kube_proxy;
 pub mod plan;
 pub mod quantity;

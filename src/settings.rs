@@ -1,7 +1,7 @@
 //! What can be set, for the parts that decide.
 
 use crate::planner::allocation::Threshold;
-use crate::planner::plan::KeepRules;
+use crate::planner::keep::KeepRules;
 
 /// What zonewise does with its decisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use zonewise::planner::allocation::{Needs, Threshold};
 use zonewise::planner::auto::Origin;
 use zonewise::planner::capacity::{Capacity, Cpu, Node};
-use zonewise::planner::plan;
 use zonewise::planner::quantity::Millicores;
 use zonewise::planner::reason::Reason;
+use zonewise::planner::{counts, plan};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,7 +98,7 @@ fn all_two_thousand_vectors_hold() {
             "vector {id}"
         );
         let Ok(hints) = hints else { continue };
-        let counts = plan::count(hints, vector.milli_cpu.len());
+        let counts = counts::count(hints, vector.milli_cpu.len());
         let counts: BTreeMap<String, u32> =
             vector.zones().into_iter().cloned().zip(counts).collect();
         for (zone, minimum) in &vector.minimum {

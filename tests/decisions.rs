@@ -393,6 +393,40 @@ fn a_slice_that_no_hints_fit_beside_its_siblings_goes_without_until_they_are_wri
 }
 
 #[test]
+fn a_slice_does_not_wait_for_ports_that_it_does_not_have() {
+    let mut others = hinted(slice_from("web-2", "bbbbbb", 11), "b b b b b b");
+    others["ports"] = json!([{"name": "metrics", "protocol": "TCP", "port": 9090}]);
+    let mut world = World::auto();
+    world.add(others);
+    assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
+}
+
+#[test]
+fn an_endpoint_that_moves_to_another_slice_keeps_its_hint() {
+    let mut world = World::auto();
+    world.add(hinted(
+        slice_from("web-2", "aaaaabbbbccccc", 11),
+        "c a a a a b b b b c c c c c",
+    ));
+    let mut moving = slice("a");
+    moving["endpoints"][0]["addresses"] = json!(["10.0.0.11"]);
+    assert_eq!(world.stored_hints(&moving, None), "c");
+    // kube-proxy takes one of the two for the address, and nobody knows which: both must say the same.
+    let stored = hinted(moving.clone(), "a");
+    assert_eq!(world.stored_hints(&moving, Some(&stored)), "c");
+}
+
+#[test]
+fn a_slice_without_ready_endpoints_leaves_what_the_others_have() {
+    let mut world = World::auto();
+    world.add(hinted(slice_from("web-2", "aaab", 11), "a a a b"));
+    assert_eq!(
+        world.stored_hints(&slice("BBB"), Some(&hinted(slice("BBB"), "b b b"))),
+        "- - -"
+    );
+}
+
+#[test]
 fn a_slice_whose_siblings_have_hints_of_another_heuristic_waits_for_them() {
     let mut several = hinted(slice_from("web-2", "abc", 11), "a b c");
     several["endpoints"][0]["hints"]["forZones"] = json!([{"name": "a"}, {"name": "b"}]);

@@ -6,7 +6,7 @@ use super::values;
 use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
 use crate::cluster::store::StoreRules;
 use crate::planner::allocation::Threshold;
-use crate::planner::plan::KeepRules;
+use crate::planner::keep::KeepRules;
 use crate::settings::{Mode, Settings};
 
 /// What decisions follow.

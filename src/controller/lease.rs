@@ -139,10 +139,6 @@ impl LeaseSettings {
 ///
 /// # Errors
 /// As kube's, for a configuration that no client can be made of.
-#[expect(
-    clippy::result_large_err,
-    reason = "kube's error, handed on as it is, once in a process"
-)]
 pub fn client(mut config: kube::Config, settings: &LeaseSettings) -> kube::Result<Client> {
     // Each call has a time limit here, but a connection that a given-up call began would go on by itself.
     config.connect_timeout = Some(settings.call_time());
@@ -179,7 +175,7 @@ impl Claim {
     }
 
     /// Waits until the term is another than when this last returned: until leadership is gained, lost, or lost and gained
-    /// anew. The first time it returns at once if this process leads.
+    /// anew. The first time it returns at once if this process leads. Loses nothing when it is dropped, as by `select!`.
     pub async fn changed(&mut self) {
         let mut candidate_is_there = true;
         loop {
@@ -260,7 +256,7 @@ impl Candidate {
             () = self.tell_lapses() => {}
             () = Campaign::of(&self).run() => {}
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Stops campaigning and, if this process led, gives the lease up for another to take at once; for the end of the
@@ -540,13 +536,18 @@ impl<'a> Campaign<'a> {
         };
         let answered = Instant::now();
         let nobody_else_leads = (free && seen.lease.is_some()) || self.candidate.leads_at(answered);
+        let leads_from = if nobody_else_leads {
+            sent
+        } else {
+            let wait = Human(settings.lease);
+            self.candidate.tell(&format!(
+                "{how}: leading in {wait}, when older claims are over"
+            ));
+            answered + settings.lease
+        };
         let mut held = Held {
             lease,
-            leads_from: if nobody_else_leads {
-                sent
-            } else {
-                answered + settings.lease
-            },
+            leads_from,
             how,
         };
         held.lead(self.candidate, sent, answered);

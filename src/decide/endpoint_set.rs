@@ -15,6 +15,9 @@ pub struct Member<'a> {
     pub slice: usize,
     /// Whether the request's slice has a ready copy of it, which needs a hint.
     pub needs_hint: bool,
+    /// The best running copy in another slice: kube-proxy may use that as well as the request's, so both must say the
+    /// same.
+    pub elsewhere: Option<&'a EndpointRecord>,
     /// Where all copies of its address are.
     copies: std::ops::Range<usize>,
 }
@@ -59,7 +62,7 @@ pub fn stand(
 
 /// An endpoint in one of the slices.
 #[derive(Debug, Clone, Copy)]
-struct Copy<'a> {
+struct AddressCopy<'a> {
     address: Address,
     record: &'a EndpointRecord,
     slice: usize,
@@ -67,7 +70,7 @@ struct Copy<'a> {
     place: usize,
 }
 
-impl Copy<'_> {
+impl AddressCopy<'_> {
     fn in_request(&self) -> bool {
         self.slice == 0
     }
@@ -75,18 +78,20 @@ impl Copy<'_> {
     /// Which of several copies of one address counts, the first best: one that is not terminating, as in kube-proxy,
     /// then the request's, then one that is ready.
     fn rank(&self) -> (bool, bool, bool) {
-        (
-            self.record.terminating,
-            !self.in_request(),
-            !self.record.ready,
-        )
+        let (terminating, unready) = self.rank_for_anyone();
+        (terminating, !self.in_request(), unready)
+    }
+
+    /// The same whichever slice is the request's.
+    fn rank_for_anyone(&self) -> (bool, bool) {
+        (self.record.terminating, !self.record.ready)
     }
 }
 
 /// The members, in the order of their addresses: no order of slices or endpoints shows through.
 #[derive(Debug)]
 pub struct EndpointSet<'a> {
-    copies: Vec<Copy<'a>>,
+    copies: Vec<AddressCopy<'a>>,
     members: Vec<Member<'a>>,
     /// For each endpoint of the request's slice, its member.
     of_request: Vec<Option<usize>>,
@@ -103,7 +108,7 @@ impl<'a> EndpointSet<'a> {
             if slice.ports.is_empty() {
                 continue;
             }
-            let copy = |(place, record): (usize, &'a EndpointRecord)| Copy {
+            let copy = |(place, record): (usize, &'a EndpointRecord)| AddressCopy {
                 address: record.address,
                 record,
                 slice: number,
@@ -136,6 +141,8 @@ impl<'a> EndpointSet<'a> {
             let end = start + 1 + more.take_while(|c| c.address == first.address).count();
             let copies = &self.copies[start..end];
             let ours = copies.iter().find(|c| c.in_request() && c.record.ready);
+            let runs = |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating;
+            let elsewhere = copies.iter().filter(runs).find(|c| !c.in_request());
             if let Some(counting) = Some(first).filter(|c| c.record.ready).or(ours) {
                 for copy in copies.iter().filter(|c| c.in_request() && c.record.ready) {
                     self.of_request[copy.place] = Some(self.members.len());
@@ -145,6 +152,7 @@ impl<'a> EndpointSet<'a> {
                     stand: stand(counting.record),
                     slice: counting.slice,
                     needs_hint: ours.is_some(),
+                    elsewhere: elsewhere.map(|copy| copy.record),
                     copies: start..end,
                 });
             }
@@ -161,16 +169,10 @@ impl<'a> EndpointSet<'a> {
     /// A member's part when members are parted by ports, given a number for the ports of each slice. Whichever slice is
     /// the request's, it is the same: that of the best copy, and of equal ones the least.
     #[must_use]
-    pub fn part_of(&self, member: usize, ports: &[usize]) -> Option<usize> {
+    pub fn part_of(&self, member: usize, ports: &[usize]) -> usize {
         let copies = self.copies[self.members[member].copies.clone()].iter();
-        let best = copies.min_by_key(|copy| {
-            (
-                copy.record.terminating,
-                !copy.record.ready,
-                ports[copy.slice],
-            )
-        });
-        best.map(|copy| ports[copy.slice])
+        let by_rank = copies.map(|copy| (copy.rank_for_anyone(), ports[copy.slice]));
+        by_rank.min().map_or(0, |(_, part)| part)
     }
 
     /// The members behind ports that only `slices`, by number, have.
@@ -204,17 +206,17 @@ pub struct PortGroup<'a> {
     pub slices: Vec<usize>,
 }
 
-/// Ports that some slices have and others lack, one for each set of slices; none where all slices that count have the
-/// same ports.
+/// Whether all slices that count have the same ports.
 #[must_use]
-pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
+pub fn have_same_ports(slices: &[&SliceRecord]) -> bool {
     let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
-    let Some(first) = counting.next() else {
-        return Vec::new();
-    };
-    if counting.all(|slice| slice.ports == first.ports) {
-        return Vec::new();
-    }
+    let first = counting.next();
+    first.is_none_or(|first| counting.all(|slice| slice.ports == first.ports))
+}
+
+/// The ports of all slices, one for each set of slices that have it.
+#[must_use]
+pub fn group_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
     let ports_of = |(number, slice): (usize, &&'a SliceRecord)| {
         slice.ports.iter().map(move |port| (port, number))
     };
@@ -235,7 +237,7 @@ pub fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
 
 /// For each slice a number that says which ports it has: the same for the same ports, whatever the order of slices.
 #[must_use]
-pub fn number_of_ports(slices: &[&SliceRecord]) -> Vec<usize> {
+pub fn port_set_numbers(slices: &[&SliceRecord]) -> Vec<usize> {
     let mut distinct: Vec<&[PortKey]> = slices.iter().map(|slice| &*slice.ports).collect();
     distinct.sort_unstable();
     distinct.dedup();

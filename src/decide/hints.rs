@@ -7,7 +7,8 @@ use crate::cluster::slice::SliceRecord;
 use crate::cluster::store::MeasuredCapacity;
 use crate::planner::allocation::Needs;
 use crate::planner::auto::Origin;
-use crate::planner::plan::{self, BelowMinimum, Endpoint, Fixed, Planner};
+use crate::planner::guarantee::{self, BelowMinimum};
+use crate::planner::plan::{self, Endpoint, Fixed, Planner};
 use crate::planner::reason::{Reason, Shortfall};
 use crate::settings::Settings;
 
@@ -19,8 +20,8 @@ pub(super) type MemberHints = Vec<Option<u16>>;
 ///
 /// One request can't change other slices, so its own hints are planned around theirs. Where none fit, it gets its part of
 /// a plan for all, if kube-proxy does not follow hints yet because another slice still lacks some. Else it goes without:
-/// kube-proxy then uses all endpoints for every zone, until the others are written. So the guarantee holds after every
-/// write, behind every port.
+/// kube-proxy then uses all endpoints for every zone, until the others are written. So no write of a slice with a ready
+/// endpoint breaks the guarantee behind any of its ports. (One without has no say: what the others have stays in force.)
 ///
 /// # Errors
 /// Why the request's slice gets no hints.
@@ -40,41 +41,24 @@ pub(super) fn plan(
     };
     let endpoints = u32::try_from(set.members().len()).unwrap_or(u32::MAX);
     Needs::new(&capacity.weights, endpoints, settings.threshold).map_err(Reason::Shortfall)?;
-    let roles: Vec<Role> = set
-        .members()
-        .iter()
-        .map(|member| problem.role(member))
-        .collect();
-    if !roles.contains(&Role::Foreign) {
-        let fits = |hints: &MemberHints| problem.port_below_minimum(hints).is_none();
-        if let Some(hints) = problem.solve(&roles, fits)? {
-            return Ok(hints);
-        }
-    }
-    let whole = problem.solve_all()?;
-    if problem.is_safe_now(&roles, &whole) {
-        return Ok(whole);
-    }
-    Err(Reason::SiblingsOutOfStep {
-        siblings: slices.len() - 1,
-    })
+    problem.plan().map(|hints| problem.complete(hints))
 }
 
 fn origins(set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
     let mut origins = Vec::with_capacity(set.members().len());
-    let mut lost = Vec::new();
+    let mut nowhere = Vec::new();
     for member in set.members() {
         match member.stand {
             Stand::Zone(zone) => origins.push(Origin::Zone(zone)),
             Stand::Homeless => origins.push(Origin::Homeless),
-            Stand::Unknown => lost.push(member.record.address),
+            Stand::Unknown => nowhere.push(member.record.address),
         }
     }
-    match lost.first() {
+    match nowhere.first() {
         None => Ok(origins),
         Some(first) => Err(Reason::NoZoneSpecified {
             address: first.to_string().into(),
-            more: lost.len() - 1,
+            more: nowhere.len() - 1,
         }),
     }
 }
@@ -86,10 +70,13 @@ const MOST_PORT_GROUPS: usize = 256;
 const MOST_PORTS: usize = 100_000;
 
 fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Reason> {
+    if endpoint_set::have_same_ports(slices) {
+        return Ok(Vec::new());
+    }
     if slices.iter().map(|slice| slice.ports.len()).sum::<usize>() > MOST_PORTS {
         return Err(Reason::TooManyPorts);
     }
-    let groups = endpoint_set::uneven_ports(slices);
+    let groups = endpoint_set::group_ports(slices);
     if groups.len() > MOST_PORT_GROUPS {
         return Err(Reason::TooManyPorts);
     }
@@ -99,13 +86,9 @@ fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Re
 /// What a plan can do with a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Its hint is ours to give.
-    Ours,
-    /// Another slice has it, without a hint.
-    Bare,
-    /// Another slice has it, with hints that heuristic Auto does not give.
-    Foreign,
-    /// Another slice hints it for this zone, or for one without capacity.
+    /// Give it any hint.
+    Free,
+    /// Nothing: another slice hints it for this zone, or for one without capacity.
     Fixed(Option<u16>),
 }
 
@@ -115,36 +98,83 @@ struct Problem<'a> {
     set: &'a EndpointSet<'a>,
     /// Where the members stand.
     origins: Vec<Origin>,
-    /// Ports that some slices lack.
+    /// Sets of slices with the same ports, where not all have the same.
     ports: Vec<PortGroup<'a>>,
     settings: &'a Settings,
 }
 
 impl Problem<'_> {
+    fn plan(&self) -> Result<MemberHints, Reason> {
+        let whole = if self.ports.is_empty() {
+            None
+        } else {
+            Some(self.solve_all()?)
+        };
+        if !self.is_unclear() {
+            let roles: Vec<Role> = self.set.members().iter().map(|m| self.role(m)).collect();
+            let fits = |hints: &MemberHints| self.short_port(self.own_ports(), hints).is_none();
+            if let Some(hints) = self.solve(&roles, fits)? {
+                return Ok(hints);
+            }
+        }
+        let whole = whole.map_or_else(|| self.solve_all(), Ok)?;
+        if self.is_safe_now(&whole) {
+            return Ok(whole);
+        }
+        Err(Reason::SiblingsOutOfStep {
+            siblings: self.slices.len() - 1,
+        })
+    }
+
+    /// The ports that the request's slice has, where ports are uneven.
+    fn own_ports(&self) -> impl Iterator<Item = &PortGroup<'_>> {
+        let is_own = |group: &&PortGroup<'_>| group.slices.contains(&0);
+        self.ports.iter().filter(is_own)
+    }
+
     fn role(&self, member: &Member<'_>) -> Role {
-        if member.in_request() {
-            return Role::Ours;
+        let copy = match member.elsewhere {
+            Some(copy) => copy,
+            None if member.in_request() => return Role::Free,
+            None => member.record,
+        };
+        match copy.hints.zones() {
+            [zone] => Role::Fixed(self.capacity.zone_number(*zone)),
+            _ => Role::Free,
         }
+    }
+
+    /// The zone that a member is hinted for now, where it is one with capacity.
+    fn hint_now(&self, member: &Member<'_>) -> Option<u16> {
         match member.record.hints.zones() {
-            [] => Role::Bare,
-            [zone] => match self.capacity.zone_number(*zone) {
-                None if member.needs_hint => Role::Ours,
-                zone => Role::Fixed(zone),
-            },
-            _ => Role::Foreign,
+            [zone] => self.capacity.zone_number(*zone),
+            _ => None,
         }
+    }
+
+    /// Whether another slice has hints behind the same ports that heuristic Auto does not give: what they do to load is
+    /// not worked out here.
+    fn is_unclear(&self) -> bool {
+        let members = self.set.members();
+        if self.ports.is_empty() {
+            return members.iter().any(is_foreign);
+        }
+        let mut behind = self
+            .own_ports()
+            .flat_map(|group| self.set.behind(&group.slices));
+        behind.any(|member| is_foreign(&members[member]))
     }
 
     /// The best plan when every hint can be changed, if it meets the guarantee behind each port too.
     fn solve_all(&self) -> Result<MemberHints, Reason> {
         let mut refused = None;
         let fits = |hints: &MemberHints| {
-            let short = self.port_below_minimum(hints);
+            let short = self.short_port(self.ports.iter(), hints);
             let fits = short.is_none();
             refused = refused.take().or(short);
             fits
         };
-        let solved = self.solve(&vec![Role::Ours; self.origins.len()], fits)?;
+        let solved = self.solve(&vec![Role::Free; self.origins.len()], fits)?;
         solved.ok_or_else(|| refused.expect("minima that fit can be had when no hint is fixed"))
     }
 
@@ -168,21 +198,22 @@ impl Problem<'_> {
     }
 
     fn plan_parts(&self, roles: &[Role]) -> Option<MemberHints> {
-        let port_numbers = endpoint_set::number_of_ports(self.slices);
-        let mut parts: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        let numbers = endpoint_set::port_set_numbers(self.slices);
+        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for member in 0..roles.len() {
-            let part = self.set.part_of(member, &port_numbers);
+            let part = self.set.part_of(member, &numbers);
             parts.entry(part).or_default().push(member);
         }
-        let fixed = |role: &Role| match role {
-            Role::Fixed(zone) => *zone,
-            Role::Ours | Role::Bare | Role::Foreign => None,
-        };
-        let mut hints: MemberHints = roles.iter().map(fixed).collect();
+        let mut hints: MemberHints = roles
+            .iter()
+            .map(|role| match role {
+                Role::Fixed(zone) => *zone,
+                Role::Free => None,
+            })
+            .collect();
         for part in parts.values() {
             // What nobody can change now is not judged by itself.
-            let is_fixed = |&member: &usize| matches!(roles[member], Role::Fixed(_));
-            if !part.iter().all(is_fixed) {
+            if part.iter().any(|&member| roles[member] == Role::Free) {
                 let planned = self.plan_together(part, roles, |_| true).ok()??;
                 part.iter()
                     .zip(planned)
@@ -206,7 +237,7 @@ impl Problem<'_> {
             let origin = self.origins[member];
             match roles[member] {
                 Role::Fixed(zone) => fixed.add(origin, zone),
-                Role::Ours | Role::Bare | Role::Foreign => {
+                Role::Free => {
                     let hint = self.hint_now(&self.set.members()[member]);
                     free.push(Endpoint { origin, hint });
                 }
@@ -218,24 +249,20 @@ impl Problem<'_> {
             let mut next = planned.into_iter();
             let hint = |&member: &usize| match roles[member] {
                 Role::Fixed(zone) => zone,
-                Role::Ours | Role::Bare | Role::Foreign => next.next(),
+                Role::Free => next.next(),
             };
             members.iter().map(hint).collect()
         };
         Ok(planner.plans().map(hints).find(fits))
     }
 
-    /// The zone that a member is hinted for now, where it is one with capacity.
-    fn hint_now(&self, member: &Member<'_>) -> Option<u16> {
-        match member.record.hints.zones() {
-            [zone] => self.capacity.zone_number(*zone),
-            _ => None,
-        }
-    }
-
-    /// The first port whose endpoints, which are fewer than the Service's, are short in a zone.
-    fn port_below_minimum(&self, hints: &[Option<u16>]) -> Option<Reason> {
-        self.ports.iter().find_map(|group| {
+    /// The first of these ports whose endpoints are short in a zone.
+    fn short_port<'g>(
+        &self,
+        ports: impl IntoIterator<Item = &'g PortGroup<'g>>,
+        hints: &[Option<u16>],
+    ) -> Option<Reason> {
+        ports.into_iter().find_map(|group| {
             let BelowMinimum {
                 zone,
                 hinted,
@@ -252,7 +279,7 @@ impl Problem<'_> {
 
     fn below_minimum(
         &self,
-        members: impl Iterator<Item = usize>,
+        members: impl IntoIterator<Item = usize>,
         hints: &[Option<u16>],
     ) -> Option<BelowMinimum> {
         let weights = &self.capacity.weights;
@@ -263,28 +290,57 @@ impl Problem<'_> {
                 hinted[usize::from(zone)] += 1;
             }
         }
-        plan::below_minimum(weights, &hinted, endpoints, self.settings.threshold)
+        guarantee::below_minimum(weights, &hinted, endpoints, self.settings.threshold)
     }
 
-    /// Whether the guarantee holds when the request's slice gets its part of `hints` and the others stay as they are.
-    fn is_safe_now(&self, roles: &[Role], hints: &[Option<u16>]) -> bool {
-        let now = |(role, hint): (&Role, &Option<u16>)| match role {
-            Role::Fixed(zone) => *zone,
-            Role::Ours | Role::Bare | Role::Foreign => *hint,
-        };
-        let now: MemberHints = roles.iter().zip(hints).map(now).collect();
-        let is_safe = |members: &[usize]| {
-            let has = |role| members.iter().any(|&member| roles[member] == role);
-            let is_unclear = has(Role::Foreign);
+    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
+    /// others stay as they are.
+    fn is_safe_now(&self, hints: &[Option<u16>]) -> bool {
+        let members = self.set.members();
+        let now: MemberHints = members
+            .iter()
+            .zip(hints)
+            .map(|(member, hint)| match self.role(member) {
+                Role::Fixed(zone) => zone,
+                Role::Free => *hint,
+            })
+            .collect();
+        let is_safe = |behind: Vec<usize>| {
+            let has = |what: fn(&Member<'_>) -> bool| behind.iter().any(|&m| what(&members[m]));
+            let is_clear = !has(is_foreign);
             // kube-proxy ignores hints behind a port that has an endpoint without.
-            has(Role::Bare)
-                || !is_unclear && self.below_minimum(members.iter().copied(), &now).is_none()
+            has(is_bare) || is_clear && self.below_minimum(behind, &now).is_none()
         };
         if self.ports.is_empty() {
-            return is_safe(&(0..roles.len()).collect::<Vec<_>>());
+            return is_safe((0..members.len()).collect());
         }
-        self.ports
-            .iter()
-            .all(|group| is_safe(&self.set.behind(&group.slices).collect::<Vec<_>>()))
+        self.own_ports()
+            .all(|group| is_safe(self.set.behind(&group.slices).collect()))
     }
+
+    /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone
+    /// without capacity.
+    fn complete(&self, mut hints: MemberHints) -> MemberHints {
+        let members = self.set.members().iter().zip(&self.origins);
+        for ((member, origin), hint) in members.zip(&mut hints) {
+            if member.needs_hint && hint.is_none() {
+                *hint = match origin {
+                    Origin::Zone(zone) => Some(*zone),
+                    Origin::Homeless => Some(0),
+                };
+            }
+        }
+        hints
+    }
+}
+
+/// Whether another slice has it, without a hint.
+fn is_bare(member: &Member<'_>) -> bool {
+    !member.in_request() && member.record.hints.zones().is_empty()
+}
+
+/// Whether another slice has it, with hints that heuristic Auto does not give.
+fn is_foreign(member: &Member<'_>) -> bool {
+    let elsewhere = member.elsewhere.filter(|copy| copy.hints.zones().len() > 1);
+    elsewhere.is_some()
 }

@@ -128,7 +128,7 @@ impl Needs {
     /// A zone's part of all capacity, as a fraction.
     #[must_use]
     pub fn share(&self, zone: usize) -> f64 {
-        super::plan::ratio(self.weights[zone], self.total)
+        super::counts::ratio(self.weights[zone], self.total)
     }
 
     /// The total that fractions of endpoints are counted in: one endpoint is `unit()` parts.

@@ -169,7 +169,7 @@ impl Capacity {
     #[must_use]
     pub fn share(&self, zone: usize) -> f64 {
         let total: u64 = self.zones.iter().map(|zone| zone.cpu.0).sum();
-        super::plan::ratio(self.zones[zone].cpu.0, total)
+        super::counts::ratio(self.zones[zone].cpu.0, total)
     }
 
     /// Number of counted nodes with zone and CPU.
@@ -229,7 +229,7 @@ fn assess(node: &Node, ready: bool) -> Assessment<'_> {
 pub fn is_storm(capacity: &Capacity, freeze_not_ready: f64) -> bool {
     let not_ready = not_ready(capacity);
     let counting = capacity.sufficient_nodes() + capacity.insufficient.len() as u64;
-    super::plan::ratio(not_ready, not_ready + counting) > freeze_not_ready
+    super::counts::ratio(not_ready, not_ready + counting) > freeze_not_ready
 }
 
 /// Number of nodes that do not count for being NotReady.

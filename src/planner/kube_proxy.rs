@@ -217,9 +217,12 @@ impl Spread {
             };
             let is_home = |&&i: &&usize| endpoints[i].zone == Some(zone);
             let at_home = used.iter().filter(is_home).count() as u64;
-            let (share, users) = (super::plan::ratio(weights[zone], total), used.len() as u64);
-            spread.in_zone_share += share * super::plan::ratio(at_home, users);
-            let each = share * super::plan::ratio(endpoints.len() as u64, users);
+            let (share, users) = (
+                super::counts::ratio(weights[zone], total),
+                used.len() as u64,
+            );
+            spread.in_zone_share += share * super::counts::ratio(at_home, users);
+            let each = share * super::counts::ratio(endpoints.len() as u64, users);
             for &endpoint in &used {
                 spread.load[endpoint] += each;
             }

@@ -4,8 +4,10 @@
 //! the other starts afresh with heuristic Auto. The first is taken unless the second is better by a margin: a plan
 //! that follows every small change makes each kube-proxy follow it too.
 
-use super::allocation::{Needs, Threshold, minimum};
+use super::allocation::{Needs, Threshold};
 use super::auto::{self, Origin};
+use super::counts::count;
+use super::keep::KeepRules;
 use super::reason::Shortfall;
 
 /// For each endpoint the number of the zone that it serves, in the order in which the endpoints were given.
@@ -28,7 +30,7 @@ pub struct Fixed {
     /// How many of these stand in that zone.
     pub at_home: Vec<u32>,
     /// How many are hinted for a zone that has no counted capacity: they carry none of the traffic that counts.
-    pub lost: u32,
+    pub serving_no_zone: u32,
 }
 
 impl Fixed {
@@ -38,14 +40,14 @@ impl Fixed {
         Self {
             hinted: vec![0; zones],
             at_home: vec![0; zones],
-            lost: 0,
+            serving_no_zone: 0,
         }
     }
 
     /// Counts one in, from `origin` and hinted for `zone`, or for one without capacity.
     pub fn add(&mut self, origin: Origin, zone: Option<u16>) {
         match zone {
-            None => self.lost += 1,
+            None => self.serving_no_zone += 1,
             Some(zone) => {
                 self.hinted[usize::from(zone)] += 1;
                 self.at_home[usize::from(zone)] += u32::from(origin == Origin::Zone(zone));
@@ -54,25 +56,7 @@ impl Fixed {
     }
 
     fn count(&self) -> u32 {
-        self.hinted.iter().sum::<u32>() + self.lost
-    }
-}
-
-/// How much better a fresh plan must be than one that keeps what it can.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeepRules {
-    /// By how much it must lower the worst overload, as a fraction of the average load.
-    pub overload: f64,
-    /// By how much it must raise the part of the traffic that stays in its zone.
-    pub in_zone: f64,
-}
-
-impl Default for KeepRules {
-    fn default() -> Self {
-        Self {
-            overload: 0.10,
-            in_zone: 0.05,
-        }
+        self.hinted.iter().sum::<u32>() + self.serving_no_zone
     }
 }
 
@@ -91,11 +75,11 @@ struct Quality {
 /// their order, and the same set must always give the same plan.
 #[derive(Debug)]
 pub struct Planner<'a> {
-    needs: Needs,
-    free: &'a [Endpoint],
+    pub(super) needs: Needs,
+    pub(super) free: &'a [Endpoint],
     /// How many of the free endpoints stand in each zone.
     own: Vec<u32>,
-    fixed: &'a Fixed,
+    pub(super) fixed: &'a Fixed,
     keep: KeepRules,
 }
 
@@ -206,50 +190,6 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// A plan that keeps hints: a new endpoint serves its own zone, and then zones below their minimum get what they
-    /// miss with as few changes as can be. Nothing where no endpoint has a hint.
-    fn kept(&self) -> Option<Hints> {
-        if self.free.iter().all(|endpoint| endpoint.hint.is_none()) {
-            return None;
-        }
-        let mut hinted = self.fixed.hinted.clone();
-        let mut unplaced = Vec::new();
-        let mut hints = Vec::with_capacity(self.free.len());
-        for (place, endpoint) in self.free.iter().enumerate() {
-            let zone = match (endpoint.hint, endpoint.origin) {
-                (Some(zone), _) | (None, Origin::Zone(zone)) => zone,
-                (None, Origin::Homeless) => {
-                    unplaced.push(place);
-                    0
-                }
-            };
-            hints.push(zone);
-            hinted[usize::from(zone)] += 1;
-        }
-        for place in unplaced {
-            hinted[usize::from(hints[place])] -= 1;
-            let zone = self.needs.furthest_below(&hinted);
-            hinted[zone] += 1;
-            hints[place] = to_zone(zone);
-        }
-        self.mend(&mut hints, &mut hinted).then_some(hints)
-    }
-
-    /// Gives zones below their minimum what they miss; whether that can be done.
-    fn mend(&self, hints: &mut [u16], hinted: &mut [u32]) -> bool {
-        let mut movable = None;
-        while let Some(receiver) = self.needs.furthest_below_minimum(hinted) {
-            let movable = movable.get_or_insert_with(|| Movable::new(self.free, hints));
-            let Some(place) = movable.take_for(to_zone(receiver), &self.needs, hinted) else {
-                return false;
-            };
-            hinted[usize::from(hints[place])] -= 1;
-            hinted[receiver] += 1;
-            hints[place] = to_zone(receiver);
-        }
-        true
-    }
-
     /// Whether the fresh plan with `counts` is better than `kept` by the margin.
     fn is_better(&self, counts: &[u32], kept: &[u16]) -> bool {
         let home = self.own.iter().zip(counts);
@@ -307,137 +247,12 @@ fn take(count: &mut u32) -> bool {
     there
 }
 
-/// Endpoints that could serve another zone, in groups among which it makes no difference which.
-struct Movable {
-    groups: Vec<Group>,
-}
-
-struct Group {
-    serves: u16,
-    origin: Origin,
-    is_new: bool,
-    /// Their places, the first at the end.
-    places: Vec<usize>,
-}
-
-/// What moving an endpoint does, the best first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Move {
-    BringsHome,
-    ChangesNothingStored,
-    FromAbroad,
-    FromHome,
-}
-
-impl Movable {
-    fn new(free: &[Endpoint], hints: &[u16]) -> Self {
-        let key = |place: usize| (hints[place], free[place].origin, free[place].hint.is_none());
-        let mut places: Vec<usize> = (0..free.len()).rev().collect();
-        places.sort_by_key(|&place| key(place));
-        let group = |places: &[usize]| {
-            let (serves, origin, is_new) = key(places[0]);
-            Group {
-                serves,
-                origin,
-                is_new,
-                places: places.to_vec(),
-            }
-        };
-        Self {
-            groups: places
-                .chunk_by(|&a, &b| key(a) == key(b))
-                .map(group)
-                .collect(),
-        }
-    }
-
-    /// Takes the endpoint that can best serve `receiver`, from a zone above its minimum.
-    fn take_for(&mut self, receiver: u16, needs: &Needs, hinted: &[u32]) -> Option<usize> {
-        let able = self.groups.iter_mut().filter(|group| {
-            let giver = usize::from(group.serves);
-            hinted[giver] > needs.minimum()[giver] && !group.places.is_empty()
-        });
-        let best = able.min_by_key(|group| {
-            let giver = usize::from(group.serves);
-            (
-                group.moving_to(receiver),
-                -needs.surplus(giver, hinted[giver]),
-            )
-        });
-        best?.places.pop()
-    }
-}
-
-impl Group {
-    fn moving_to(&self, receiver: u16) -> Move {
-        if self.origin == Origin::Zone(receiver) {
-            Move::BringsHome
-        } else if self.is_new {
-            Move::ChangesNothingStored
-        } else if self.origin == Origin::Zone(self.serves) {
-            Move::FromHome
-        } else {
-            Move::FromAbroad
-        }
-    }
-}
-
-/// A zone with fewer hints than it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BelowMinimum {
-    /// The zone's number.
-    pub zone: usize,
-    /// Endpoints hinted for it.
-    pub hinted: u32,
-    /// How many it needs.
-    pub minimum: u32,
-}
-
-/// The guarantee: of the zones that `hinted` of `endpoints` endpoints serve, the first that is below its minimum.
-#[must_use]
-pub fn below_minimum(
-    weights: &[u64],
-    hinted: &[u32],
-    endpoints: u32,
-    threshold: Threshold,
-) -> Option<BelowMinimum> {
-    let total: u64 = weights.iter().sum();
-    let zones = weights.iter().zip(hinted).enumerate();
-    let mut needs = zones.map(|(zone, (&weight, &hinted))| BelowMinimum {
-        zone,
-        hinted,
-        minimum: minimum(weight, total, endpoints, threshold),
-    });
-    needs.find(|zone| zone.hinted < zone.minimum)
-}
-
 fn to_count(endpoints: usize) -> u32 {
     u32::try_from(endpoints).unwrap_or(u32::MAX)
 }
 
-fn to_zone(zone: usize) -> u16 {
+pub(super) fn to_zone(zone: usize) -> u16 {
     u16::try_from(zone).expect("zones are counted in 16 bits")
-}
-
-/// How many endpoints are hinted for each zone.
-#[must_use]
-pub fn count(hints: impl IntoIterator<Item = u16>, zones: usize) -> Vec<u32> {
-    let mut counts = vec![0; zones];
-    for zone in hints {
-        counts[usize::from(zone)] += 1;
-    }
-    counts
-}
-
-/// A fraction for people; 0 of nothing.
-#[must_use]
-#[expect(clippy::cast_precision_loss)]
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
 }
 
 #[cfg(test)]
@@ -547,7 +362,7 @@ mod tests {
             fixed.add(Origin::Zone(1), Some(1));
         }
         assert_eq!(best(&[1, 1], &[0], &[None], &fixed), None);
-        fixed.lost = 1;
+        fixed.serving_no_zone = 1;
         assert_eq!(best(&[1, 1], &[0, 0], &[None; 2], &fixed), None);
         assert_eq!(best(&[1, 1], &[0; 3], &[None; 3], &fixed), Some(vec![0; 3]));
     }
