@@ -17,12 +17,12 @@ GO_MODULES := tests/controlplane tests/quantities benches/peers
 
 step = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help demo test controlplane quantities format-check lint docs bench ci clean
+.PHONY: help demo test controlplane quantities format-check lint docs bench simulate-bench ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
-	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo`; `make demo ARGS=--help` lists them' \
+	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo` or `simulate`; `make demo ARGS=--help` lists them' \
 		CARGO_TARGET_DIR 'where cargo builds (target)' \
 		ZONEWISE_SCENES 'of the tests against a real control plane play these alone, as in 3,16'
 
@@ -70,6 +70,9 @@ docs: ## Build the documentation of the code
 
 bench: ## Compare speed with a Go peer and a handler that only reads (needs wrk)
 	@benches/run.sh
+
+simulate-bench: ## Compare hints on random traces with Kubernetes' own (ARGS of `zonewise simulate`)
+	@benches/simulate.sh $(ARGS)
 
 ci: format-check $(CONTROLPLANE) lint docs test ## All that must hold before a change lands
 

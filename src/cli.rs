@@ -9,6 +9,7 @@ mod demo;
 mod explain;
 mod render;
 mod serve;
+mod simulate;
 mod values;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Demo(demo::Args),
     Explain(explain::Args),
+    Simulate(simulate::Args),
     #[command(subcommand)]
     Certs(certs::Command),
     Completions(completions::Args),
@@ -94,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Certs(command) => certs::run(&command),
         Command::Completions(args) => completions::run(&args),
     };

@@ -15,6 +15,7 @@ pub mod planner;
 pub mod report;
 pub mod server;
 pub mod settings;
+pub mod simulate;
 pub mod telemetry;
 pub mod webhook;
 pub mod words;

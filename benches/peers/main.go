@@ -21,6 +21,7 @@ Commands:
   serve      answer admission reviews of EndpointSlices at POST /mutate with Kubernetes' hints
   addhints   time Kubernetes' AddHints, one JSON line for each number of endpoints
   review     write the admission review that an API server sends for an EndpointSlice update
+  replay     play traces of zonewise simulate through Kubernetes' EndpointSlice reconciler, and measure its hints
 
 peers COMMAND --help shows the flags of a command.
 `
@@ -32,6 +33,7 @@ var commands = map[string]command{
 	"serve":    runServe,
 	"addhints": runAddHints,
 	"review":   runReview,
+	"replay":   runReplay,
 }
 
 func main() {
@@ -49,7 +51,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command given; it is one of serve, addhints and review")
+		return errors.New("no command given; it is one of serve, addhints, review and replay")
 	}
 	switch args[0] {
 	case "help", "-h", "--help":
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q; it is one of serve, addhints and review", args[0])
+		return fmt.Errorf("unknown command %q; it is one of serve, addhints, review and replay", args[0])
 	}
 	return command(ctx, args[1:], out)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::decide::opt_in::Heuristic;
 use crate::planner::allocation::Threshold;
 
 /// A duration such as `15s`, `5m` or `1h30m`.
@@ -57,6 +58,34 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("{text} is not between 0 and 1"))
     }
+}
+
+/// How many events a trace has.
+pub fn events(text: &str) -> Result<usize, String> {
+    whole_number(text, 1_000_000)
+}
+
+/// How many endpoints a slice holds at most; the API allows no more.
+pub fn slice_size(text: &str) -> Result<usize, String> {
+    whole_number(text, 1000)
+}
+
+fn whole_number(text: &str, most: usize) -> Result<usize, String> {
+    let parsed = text.parse().ok();
+    parsed
+        .filter(|number| (1..=most).contains(number))
+        .ok_or_else(|| format!("{text:?} is no whole number between 1 and {most}"))
+}
+
+/// A heuristic by its word.
+pub fn heuristic(text: &str) -> Result<Heuristic, String> {
+    let all = [Heuristic::Auto];
+    all.into_iter()
+        .find(|heuristic| heuristic.word().eq_ignore_ascii_case(text))
+        .ok_or_else(|| {
+            let words = all.map(Heuristic::word).join(", ");
+            format!("{text:?} is no heuristic; there is {words}")
+        })
 }
 
 /// An overload threshold.

@@ -1,0 +1,166 @@
+//! The command, run as a user would.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn simulate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
+    let variables = std::env::vars().filter(|(name, _)| name.starts_with("ZONEWISE_"));
+    for (name, _) in variables {
+        command.env_remove(name);
+    }
+    command.arg("simulate").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn succeeded(arguments: &[&str]) -> String {
+    let output = simulate(arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "no progress outside a terminal");
+    text(&output.stdout).to_owned()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = simulate(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    text(&output.stderr).to_owned()
+}
+
+fn measured(arguments: &[&str]) -> Value {
+    let arguments = [arguments, &["-o", "json"]].concat();
+    serde_json::from_str(&succeeded(&arguments)).unwrap()
+}
+
+fn example() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("examples/trace.jsonl").display().to_string()
+}
+
+#[test]
+fn the_example_has_the_measures_that_can_be_worked_out_by_hand() {
+    let outcome = measured(&["--trace", &example()]);
+    let auto = &outcome["heuristics"][0];
+    // The new pod serves the zone that lost one, so that nothing that is stored changes. Two small zones of 2:1 can't
+    // share four endpoints, and five they can. With one zone left there are no hints.
+    let counts = json!({
+        "events": 5, "hintChanges": 10, "movedHints": 0, "flips": 3, "hintedStates": 2, "violations": 0,
+    });
+    for (name, expected) in counts.as_object().unwrap() {
+        assert_eq!(&auto[name], expected, "{name}");
+    }
+    let of = |kind: &str| auto["byEvent"][kind]["hintChanges"].as_u64();
+    assert_eq!(
+        [
+            "podReplaced",
+            "nodeResized",
+            "podAdded",
+            "zoneLost",
+            "zoneBack"
+        ]
+        .map(of),
+        [0, 4, 4, 2, 0].map(Some)
+    );
+    let shares = [
+        3.0 / 4.0,
+        5.0 / 12.0,
+        (2.0 / 3.0) * (2.0 / 3.0) + 1.0 / 3.0,
+        1.0,
+        2.0 / 3.0,
+    ];
+    let mean = auto["meanInZoneShare"].as_f64().unwrap();
+    assert!(
+        (mean - shares.iter().sum::<f64>() / 5.0).abs() < 1e-9,
+        "{mean}"
+    );
+}
+
+#[test]
+fn a_trace_that_is_written_and_read_again_measures_the_same() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("three.jsonl").display().to_string();
+    let of_seeds = [
+        "--seed",
+        "5",
+        "--seeds",
+        "3",
+        "--events",
+        "40",
+        "--slice-size",
+        "20",
+    ];
+    let played = measured(&[&of_seeds[..], &["--write-trace", &path]].concat());
+    assert_eq!(played["traces"], 3);
+    assert_eq!(played["heuristics"][0]["events"], 120);
+    assert_eq!(measured(&["--trace", &path, "--slice-size", "20"]), played);
+}
+
+#[test]
+fn people_get_a_table() {
+    let table = succeeded(&["--trace", &example()]);
+    let has = |line: &str| {
+        table
+            .lines()
+            .any(|l| l.split_whitespace().eq(line.split_whitespace()))
+    };
+    for line in [
+        "1 trace, 5 events",
+        "changed hints of endpoints that stay 10",
+        "from one zone to another 0",
+        "hints turned on or off 3",
+        "violations of a zone's minimum 0",
+        "traffic in its zone, mean 72.22 %",
+        "nodeResized 4 in 1",
+    ] {
+        assert!(has(line), "{line} is missing in\n{table}");
+    }
+    assert!(
+        table
+            .lines()
+            .all(|line| line.trim_end() == line && line.len() <= 80),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_chart_is_of_one_trace() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("chart.svg").display().to_string();
+    succeeded(&["--trace", &example(), "--svg", &path]);
+    let chart = std::fs::read_to_string(&path).unwrap();
+    assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"));
+    assert!(chart.contains("<title id=\"title\">5 events of a trace</title>"));
+    assert_eq!(
+        refused(&["--seeds", "2", "--events", "1", "--svg", &path]),
+        "error: --svg draws one trace, and these are 2; play one\n"
+    );
+}
+
+#[test]
+fn a_trace_that_can_not_be_is_told_by_file_line_and_field() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("bad.jsonl").display().to_string();
+    let good = std::fs::read_to_string(example()).unwrap();
+    std::fs::write(
+        &path,
+        good.replace(
+            "\"podAdded\":{\"pod\":\"web-6\"",
+            "\"podAdded\":{\"pod\":\"web-1\"",
+        ),
+    )
+    .unwrap();
+    assert_eq!(
+        refused(&["--trace", &path]),
+        format!("error: {path}:5: podAdded.pod: a pod web-1 was there before\n")
+    );
+    assert!(
+        refused(&["--trace", "nowhere.jsonl"]).starts_with("error: can't read nowhere.jsonl: ")
+    );
+    assert!(refused(&["--trace", &path, "--seed", "1"]).contains("cannot be used with"));
+    assert!(refused(&["--heuristic", "Best"]).contains("\"Best\" is no heuristic; there is Auto"));
+}

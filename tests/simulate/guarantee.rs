@@ -1,0 +1,107 @@
+//! What holds along every trace, tried on many random ones: the same ones in every run.
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
+use zonewise::cluster::store::StoreRules;
+use zonewise::decide::opt_in::Heuristic;
+use zonewise::settings::Settings;
+use zonewise::simulate::generate::{Shape, generate};
+use zonewise::simulate::measures::State;
+use zonewise::simulate::player::{Player, Write};
+use zonewise::simulate::trace::{Event, Trace};
+
+/// Small Services are the hard ones, and short traces make many.
+fn traces() -> impl Strategy<Value = Trace> {
+    let shape = (1..6usize, 3..18usize);
+    (any::<u64>(), shape).prop_map(|(seed, (events, pods))| {
+        let shape = Shape {
+            events,
+            pods: (2, pods),
+            ..Shape::default()
+        };
+        generate(seed, shape)
+    })
+}
+
+fn player(trace: &Trace, slice_size: usize) -> Player {
+    // Capacity that is held through a storm is not where clients are.
+    let store = StoreRules {
+        freeze_not_ready: 1.0,
+        ..StoreRules::default()
+    };
+    let (zones, settings) = (&trace.header.zones, Settings::default());
+    Player::new(zones, Heuristic::Auto, slice_size, settings, store)
+}
+
+fn state(player: &Player) -> State {
+    State::of(
+        player.world(),
+        player.endpoints(),
+        Settings::default().threshold,
+    )
+}
+
+/// Plays a trace: no write of a slice breaks the guarantee, it holds after every event, and what was decided is decided
+/// again. Returns how many states were hinted.
+fn check(trace: &Trace, slice_size: usize) -> Result<u32, TestCaseError> {
+    let mut player = player(trace, slice_size);
+    let mut hinted = 0;
+    for event in &trace.events {
+        let mut broken = false;
+        // Other capacity may have broken it before the first write.
+        let mut held = !changes_capacity(event);
+        let writes = player.play_watched(event, |now, write| {
+            let holds = !state(now).is_violation;
+            broken |= held && !holds && write == Write::Admitted;
+            held = holds;
+        });
+        writes.map_err(|refused| TestCaseError::fail(refused.problem))?;
+        prop_assert!(!broken, "a write breaks the guarantee: {:?}", event);
+        let after = state(&player);
+        prop_assert!(!after.is_violation, "{:?} leads to {:?}", event, after);
+        prop_assert_eq!(player.unsettled(), Vec::<&str>::new(), "{:?}", event);
+        hinted += u32::from(after.is_hinted);
+    }
+    Ok(hinted)
+}
+
+fn changes_capacity(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::PodAdded(_) | Event::PodRemoved { .. } | Event::PodReplaced { .. }
+    )
+}
+
+fn for_all(cases: u32, slice_size: usize) {
+    let config = ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(20_260_101),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let hinted = Cell::new(0);
+    let check = |trace: Trace| -> TestCaseResult {
+        hinted.set(hinted.get() + check(&trace, slice_size)?);
+        Ok(())
+    };
+    if let Err(failure) = TestRunner::new(config).run(&traces(), check) {
+        panic!("{failure}");
+    }
+    assert!(
+        hinted.get() > cases,
+        "{} of many states are hinted",
+        hinted.get()
+    );
+}
+
+#[test]
+fn the_guarantee_holds_after_every_event_and_decisions_stay_with_one_slice() {
+    for_all(10_000, 100);
+}
+
+#[test]
+fn the_guarantee_holds_after_every_event_and_decisions_stay_with_several_slices() {
+    for_all(10_000, 5);
+}
