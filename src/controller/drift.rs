@@ -241,7 +241,8 @@ impl Work {
                 state.decision.reason,
                 Some(Reason::SiblingsOutOfStep { .. })
             );
-            let Some(told) = events::State::of(&state.decision).filter(|_| !waits) else {
+            let (verdict, reason) = (state.decision.verdict, state.decision.reason.as_ref());
+            let Some(told) = events::State::of(verdict, reason).filter(|_| !waits) else {
                 continue;
             };
             let set = ServiceSet {

@@ -44,7 +44,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use self::record::{Posted, cut};
 use self::transitions::{Notice, Resolution, Subject, Transitions};
 use crate::cluster::slice::AddressType;
-use crate::decide::{Decision, Verdict};
+use crate::decide::Verdict;
 use crate::planner::capacity::InsufficientNode;
 use crate::planner::reason::Reason;
 use crate::words::with_causes;
@@ -80,8 +80,8 @@ impl State {
     ///
     /// Hints that the user switched off are no matter for a warning.
     #[must_use]
-    pub fn of(decision: &Decision) -> Option<Self> {
-        match (decision.verdict, &decision.reason) {
+    pub fn of(verdict: Verdict, reason: Option<&Reason>) -> Option<Self> {
+        match (verdict, reason) {
             (Verdict::Kept, _) => None,
             (Verdict::Hints, _) => Some(Self::Enabled),
             (Verdict::Untouched, _) | (Verdict::Strip, Some(Reason::OptedOut) | None) => {
@@ -412,4 +412,45 @@ fn sentence_of(error: &kube::Error) -> String {
         error => with_causes(error),
     };
     cut(&sentence, MOST_BYTES).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_what_the_decision_means_to_people() {
+        let of = |verdict, reason: Reason| State::of(verdict, Some(&reason));
+        assert_eq!(State::of(Verdict::Hints, None), Some(State::Enabled));
+        assert_eq!(
+            of(Verdict::Strip, Reason::TooManyPorts),
+            Some(State::Disabled("TooManyPorts".into()))
+        );
+        assert_eq!(of(Verdict::Strip, Reason::OptedOut), Some(State::Silent));
+        assert_eq!(
+            of(Verdict::Untouched, Reason::NotOptedIn),
+            Some(State::Silent)
+        );
+        assert_eq!(of(Verdict::Kept, Reason::NotSynced), None);
+    }
+
+    #[test]
+    fn a_spell_is_told_once() {
+        let mut spell = Spell::default();
+        let mut told = Vec::new();
+        for trouble in [
+            Some(Trouble::Failure),
+            Some(Trouble::Failure),
+            Some(Trouble::Refusal),
+            Some(Trouble::Refusal),
+            None,
+            Some(Trouble::Refusal),
+        ] {
+            match trouble {
+                Some(trouble) => spell.tell(trouble, || told.push(trouble)),
+                None => spell.end(),
+            }
+        }
+        assert_eq!(told, [Trouble::Failure, Trouble::Refusal, Trouble::Refusal]);
+    }
 }

@@ -15,8 +15,8 @@ pub struct Member<'a> {
     pub slice: usize,
     /// Whether the request's slice has a ready copy of it, which needs a hint.
     pub needs_hint: bool,
-    /// The best running copy in another slice: kube-proxy may use that as well as the request's, so both must say the
-    /// same.
+    /// The best running copy in another slice, one with hints before one without: kube-proxy may use any of them as well
+    /// as the request's, so they should all say the same.
     pub elsewhere: Option<&'a EndpointRecord>,
     /// Where all copies of its address are.
     copies: std::ops::Range<usize>,
@@ -141,8 +141,10 @@ impl<'a> EndpointSet<'a> {
             let end = start + 1 + more.take_while(|c| c.address == first.address).count();
             let copies = &self.copies[start..end];
             let ours = copies.iter().find(|c| c.in_request() && c.record.ready);
-            let runs = |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating;
-            let elsewhere = copies.iter().filter(runs).find(|c| !c.in_request());
+            let runs_elsewhere =
+                |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating && !c.in_request();
+            let is_bare = |c: &&AddressCopy<'_>| c.record.hints.zones().is_empty();
+            let elsewhere = copies.iter().filter(runs_elsewhere).min_by_key(is_bare);
             if let Some(counting) = Some(first).filter(|c| c.record.ready).or(ours) {
                 for copy in copies.iter().filter(|c| c.in_request() && c.record.ready) {
                     self.of_request[copy.place] = Some(self.members.len());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::endpoint_set::{self, EndpointSet, Member, PortGroup, Stand};
-use crate::cluster::slice::SliceRecord;
+use crate::cluster::slice::{EndpointRecord, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
 use crate::planner::allocation::Needs;
 use crate::planner::auto::Origin;
@@ -133,13 +133,8 @@ impl Problem<'_> {
     }
 
     fn role(&self, member: &Member<'_>) -> Role {
-        let copy = match member.elsewhere {
-            Some(copy) => copy,
-            None if member.in_request() => return Role::Free,
-            None => member.record,
-        };
-        match copy.hints.zones() {
-            [zone] => Role::Fixed(self.capacity.zone_number(*zone)),
+        match elsewhere(member).map(|copy| copy.hints.zones()) {
+            Some([zone]) => Role::Fixed(self.capacity.zone_number(*zone)),
             _ => Role::Free,
         }
     }
@@ -334,13 +329,19 @@ impl Problem<'_> {
     }
 }
 
-/// Whether another slice has it, without a hint.
+/// The copy in another slice that kube-proxy may use.
+fn elsewhere<'a>(member: &Member<'a>) -> Option<&'a EndpointRecord> {
+    let own = (!member.in_request()).then_some(member.record);
+    member.elsewhere.or(own)
+}
+
+/// Whether only other slices have it, and without a hint.
 fn is_bare(member: &Member<'_>) -> bool {
-    !member.in_request() && member.record.hints.zones().is_empty()
+    let elsewhere = elsewhere(member).filter(|copy| copy.hints.zones().is_empty());
+    !member.in_request() && elsewhere.is_some()
 }
 
 /// Whether another slice has it, with hints that heuristic Auto does not give.
 fn is_foreign(member: &Member<'_>) -> bool {
-    let elsewhere = member.elsewhere.filter(|copy| copy.hints.zones().len() > 1);
-    elsewhere.is_some()
+    elsewhere(member).is_some_and(|copy| copy.hints.zones().len() > 1)
 }

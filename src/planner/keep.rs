@@ -1,6 +1,6 @@
 //! Plans that keep the hints which endpoints have, and change as few as the guarantee asks for.
 
-use super::allocation::Needs;
+use super::allocation::{self, Needs};
 use super::auto::Origin;
 use super::plan::{Endpoint, Hints, Planner, to_zone};
 
@@ -23,9 +23,10 @@ impl Default for KeepRules {
 }
 
 impl Planner<'_> {
-    /// A plan that keeps hints: a new endpoint serves its own zone, and then zones below their minimum get what they
-    /// miss with as few changes as can be. Nothing where no endpoint has a hint.
-    pub(super) fn kept(&self) -> Option<Hints> {
+    /// A plan that keeps hints: a new endpoint serves its own zone, then zones below their minimum get what they miss, and
+    /// those that are overloaded by more than `most` are eased, with as few changes as can be. Nothing where no endpoint
+    /// has a hint.
+    pub(super) fn kept(&self, most: f64) -> Option<Hints> {
         if self.free.iter().all(|endpoint| endpoint.hint.is_none()) {
             return None;
         }
@@ -49,21 +50,77 @@ impl Planner<'_> {
             hinted[zone] += 1;
             hints[place] = to_zone(zone);
         }
-        self.mend(&mut hints, &mut hinted).then_some(hints)
+        let mut mending = Mending {
+            needs: &self.needs,
+            free: self.free,
+            hints,
+            hinted,
+            movable: None,
+        };
+        let has_minima = mending.give_minima();
+        mending.ease(most);
+        has_minima.then_some(mending.hints)
+    }
+}
+
+/// Hints that are being changed, one at a time.
+struct Mending<'a> {
+    needs: &'a Needs,
+    free: &'a [Endpoint],
+    hints: Hints,
+    /// All hints by zone.
+    hinted: Vec<u32>,
+    movable: Option<Movable>,
+}
+
+impl Mending<'_> {
+    /// Gives zones below their minimum what they miss; whether that can be done.
+    fn give_minima(&mut self) -> bool {
+        while let Some(receiver) = self.needs.furthest_below_minimum(&self.hinted) {
+            if !self.shift_to(receiver, f64::INFINITY) {
+                return false;
+            }
+        }
+        true
     }
 
-    /// Gives zones below their minimum what they miss; whether that can be done.
-    fn mend(&self, hints: &mut [u16], hinted: &mut [u32]) -> bool {
-        let mut movable = None;
-        while let Some(receiver) = self.needs.furthest_below_minimum(hinted) {
-            let movable = movable.get_or_insert_with(|| Movable::new(self.free, hints));
-            let Some(place) = movable.take_for(to_zone(receiver), &self.needs, hinted) else {
-                return false;
+    /// Gives to the busiest zone while that is overloaded by more than `most`, as long as it helps.
+    fn ease(&mut self, most: f64) {
+        let average = 1.0 / f64::from(self.needs.endpoints());
+        loop {
+            let busiest = (0..self.needs.zones()).map(|zone| (zone, self.load(zone, 0)));
+            let Some((receiver, load)) = allocation::most(busiest) else {
+                return;
             };
-            hinted[usize::from(hints[place])] -= 1;
-            hinted[receiver] += 1;
-            hints[place] = to_zone(receiver);
+            if load <= (1.0 + most) * average || !self.shift_to(receiver, load) {
+                return;
+            }
         }
+    }
+
+    /// What each endpoint that serves a zone carries once that has given `given` of them, as a fraction of all traffic.
+    fn load(&self, zone: usize, given: u32) -> f64 {
+        self.needs.share(zone) / f64::from(self.hinted[zone] - given)
+    }
+
+    /// Moves one hint to `receiver` from a zone that stays above its minimum and below `load`; whether there is any.
+    fn shift_to(&mut self, receiver: usize, load: f64) -> bool {
+        let mut movable = self
+            .movable
+            .take()
+            .unwrap_or_else(|| Movable::new(self.free, &self.hints));
+        let can_give = |zone: usize| {
+            zone != receiver
+                && self.hinted[zone] > self.needs.minimum()[zone]
+                && self.load(zone, 1) < load
+        };
+        let surplus = |zone: usize| self.needs.surplus(zone, self.hinted[zone]);
+        let place = movable.take_for(to_zone(receiver), can_give, surplus);
+        self.movable = Some(movable);
+        let Some(place) = place else { return false };
+        self.hinted[usize::from(self.hints[place])] -= 1;
+        self.hinted[receiver] += 1;
+        self.hints[place] = to_zone(receiver);
         true
     }
 }
@@ -113,18 +170,20 @@ impl Movable {
         }
     }
 
-    /// Takes the endpoint that can best serve `receiver`, from a zone above its minimum.
-    fn take_for(&mut self, receiver: u16, needs: &Needs, hinted: &[u32]) -> Option<usize> {
-        let able = self.groups.iter_mut().filter(|group| {
-            let giver = usize::from(group.serves);
-            hinted[giver] > needs.minimum()[giver] && !group.places.is_empty()
-        });
+    /// Takes the endpoint that can best serve `receiver`, from a zone that can give.
+    fn take_for(
+        &mut self,
+        receiver: u16,
+        can_give: impl Fn(usize) -> bool,
+        surplus: impl Fn(usize) -> i128,
+    ) -> Option<usize> {
+        let able = self
+            .groups
+            .iter_mut()
+            .filter(|group| !group.places.is_empty() && can_give(usize::from(group.serves)));
         let best = able.min_by_key(|group| {
-            let giver = usize::from(group.serves);
-            (
-                group.moving_to(receiver),
-                -needs.surplus(giver, hinted[giver]),
-            )
+            let surplus = surplus(usize::from(group.serves));
+            (group.moving_to(receiver), -surplus)
         });
         best?.places.pop()
     }

@@ -123,8 +123,10 @@ impl<'a> Planner<'a> {
     /// None where the fixed endpoints leave too little for a zone, which can't be when there are none.
     pub fn plans(&self) -> impl Iterator<Item = Hints> + '_ {
         let fresh = self.fresh();
-        let kept = self.kept();
-        let fresh_first = match (&fresh, &kept) {
+        let quality = fresh.as_ref().map(|counts| self.quality_of_fresh(counts));
+        let most = quality.map_or(f64::INFINITY, |fresh| fresh.worst_overload);
+        let kept = self.kept(most + self.keep.overload + ROUNDING);
+        let fresh_first = match (&quality, &kept) {
             (Some(fresh), Some(kept)) => self.is_better(fresh, kept),
             _ => true,
         };
@@ -190,10 +192,13 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// Whether the fresh plan with `counts` is better than `kept` by the margin.
-    fn is_better(&self, counts: &[u32], kept: &[u16]) -> bool {
+    fn quality_of_fresh(&self, counts: &[u32]) -> Quality {
         let home = self.own.iter().zip(counts);
-        let fresh = self.quality(counts, home.map(|(own, count)| *own.min(count)));
+        self.quality(counts, home.map(|(own, count)| *own.min(count)))
+    }
+
+    /// Whether a fresh plan of that quality is better than `kept` by the margin.
+    fn is_better(&self, fresh: &Quality, kept: &[u16]) -> bool {
         let mut home = vec![0; self.zones()];
         for (endpoint, &zone) in self.free.iter().zip(kept) {
             home[usize::from(zone)] += u32::from(endpoint.origin == Origin::Zone(zone));

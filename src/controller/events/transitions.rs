@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::record::Posted;
 use super::{ServiceSet, State};
-use crate::planner::capacity::InsufficientNode;
+use crate::planner::capacity::{InsufficientNode, Missing};
 use crate::planner::reason::Reason;
 
 /// How many objects can wait to be told of. What comes while so many wait is passed over, and counts when it is observed
@@ -145,6 +145,8 @@ impl Entry {
 struct Line {
     nodes: VecDeque<Subject>,
     services: VecDeque<Subject>,
+    /// A node could not be told of, and those behind it have a turn before it is tried again.
+    services_next: bool,
 }
 
 impl Line {
@@ -160,7 +162,13 @@ impl Line {
     }
 
     fn pop(&mut self) -> Option<Subject> {
-        self.nodes.pop_front().or_else(|| self.services.pop_front())
+        if std::mem::take(&mut self.services_next)
+            && let Some(subject) = self.services.pop_front()
+        {
+            return Some(subject);
+        }
+        let subject = self.nodes.pop_front();
+        subject.or_else(|| self.services.pop_front())
     }
 }
 
@@ -216,7 +224,7 @@ impl Transitions {
             }
         }
         for node in insufficient {
-            let lacks: Vec<&str> = node.missing.iter().map(|missing| missing.word()).collect();
+            let lacks: Vec<&str> = node.missing.iter().map(Missing::word).collect();
             let state = State::Disabled(lacks.join("+").into());
             let sentence = || Reason::insufficient_node_info(slice::from_ref(node)).message();
             self.observe(Subject::Node(node.name.clone()), state, standing, sentence);
@@ -283,6 +291,8 @@ impl Transitions {
     pub(super) fn resolve(&mut self, subject: &Subject, resolution: Resolution) {
         if let Some(entry) = self.entries.get_mut(subject) {
             entry.resolve(resolution);
+            self.line.services_next =
+                resolution == Resolution::Again && matches!(subject, Subject::Node(_));
             self.enqueue(subject.clone());
         }
     }

@@ -7,7 +7,6 @@ use proptest::test_runner::RngSeed;
 use super::super::record;
 use super::*;
 use crate::cluster::slice::AddressType;
-use crate::planner::capacity::Missing;
 
 /// The same ones in every run.
 pub(in super::super) fn same_cases() -> ProptestConfig {
@@ -275,6 +274,16 @@ fn a_state_whose_answer_was_lost_is_not_left_standing() {
 }
 
 #[test]
+fn an_object_waits_in_one_place_however_often_it_changes() {
+    let mut leader = Leader::begin(&ApiServer::default());
+    for _ in 0..10 {
+        leader.sees(&ENABLED);
+        leader.sees(&disabled("A"));
+    }
+    assert_eq!(leader.transitions.line.len(), 1);
+}
+
+#[test]
 fn what_is_left_out_is_not_told_again_until_it_changes() {
     let mut server = ApiServer::default();
     let mut leader = Leader::begin(&server);
@@ -310,6 +319,31 @@ fn nodes_are_told_of_first_and_say_what_they_lack() {
     );
     let second = leader.transitions.next(Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(second.subject, web());
+}
+
+#[test]
+fn a_node_that_can_not_be_told_of_holds_up_no_service() {
+    let mut leader = Leader::begin(&ApiServer::default());
+    leader.sees(&ENABLED);
+    leader.sees_of(
+        Subject::Service(set("zz", AddressType::Ipv4)),
+        &disabled("A"),
+    );
+    let nodes = [insufficient("n7", vec![Missing::Zone])];
+    leader.transitions.observe_nodes(&nodes, false);
+    let mut told_of = Vec::new();
+    for _ in 0..5 {
+        let notice = leader.transitions.next(Timestamp::UNIX_EPOCH).unwrap();
+        let is_node = matches!(notice.subject, Subject::Node(_));
+        let resolution = if is_node {
+            Resolution::Again
+        } else {
+            Resolution::Told
+        };
+        leader.transitions.resolve(&notice.subject, resolution);
+        told_of.push(notice.subject.name().to_owned());
+    }
+    assert_eq!(told_of, ["n7", "web", "n7", "zz", "n7"]);
 }
 
 #[test]
@@ -450,7 +484,9 @@ proptest! {
             a.sees(state);
             b.sees(state);
             let order = if a_first { [&mut a, &mut b] } else { [&mut b, &mut a] };
-            order.into_iter().for_each(|leader| leader.tells_all(&mut server));
+            for leader in order {
+                leader.tells_all(&mut server);
+            }
         }
         let mut transitions = states;
         transitions.dedup();
