@@ -304,7 +304,7 @@ fn plan_slice(
     if let Some(reason) = snapshot.capacity.capacity.obstacle() {
         return Err(Refusal::strip(reason));
     }
-    let set = EndpointSet::gather(&slices, |record| snapshot.stand(record));
+    let set = EndpointSet::gather(&slices, &snapshot.capacity, |record| snapshot.stand(record));
     let hints = hints::plan(&snapshot.capacity, &slices, &set, settings);
     Ok(set.project(&hints.map_err(Refusal::strip)?))
 }

@@ -407,6 +407,7 @@ fn empty_slice(address_type: AddressType) -> SliceRecord {
         name: "".into(),
         address_type,
         ports: Box::default(),
+        port_numbers: Box::default(),
         endpoints: Box::default(),
         version: Key::of(""),
         has_stray_hints: false,
@@ -495,7 +496,9 @@ impl Outcome {
         threshold: Threshold,
     ) -> Self {
         let slices: Vec<&SliceRecord> = played.records.iter().map(|record| &**record).collect();
-        let set = EndpointSet::gather(&slices, |record| snapshot.stand(record));
+        let set = EndpointSet::gather(&slices, snapshot.capacity(), |record| {
+            snapshot.stand(record)
+        });
         let capacity = snapshot.capacity().clone();
         let number = |zone: &Key| capacity.zone_number(*zone).map(usize::from);
         let node_hints = node_hints(cluster, &played.stored);

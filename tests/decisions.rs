@@ -393,6 +393,32 @@ fn a_slice_that_no_hints_fit_beside_its_siblings_goes_without_until_they_are_wri
 }
 
 #[test]
+fn one_address_with_two_numbers_of_a_port_counts_twice() {
+    let mut world = World::auto();
+    // As two rollouts of pods in the host's network: kube-proxy sends traffic to each number.
+    world.add(hinted(
+        slice_from("web-2", "aaabbbccc", 1),
+        "a a a b b b c c c",
+    ));
+    let mut renumbered = slice("aaa");
+    renumbered["ports"][0]["port"] = 8081.into();
+    let hints = world.stored_hints(&renumbered, None);
+    let mut zones: Vec<&str> = hints.split(' ').collect();
+    zones.sort_unstable();
+    assert_eq!(zones, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_copy_without_a_hint_behind_another_port_hides_none_behind_this() {
+    let mut world = World::auto();
+    world.add(hinted(slice_from("web-2", "bbbbbb", 11), "b b b b b b"));
+    let mut bare = slice_from("web-3", "bbbbbb", 11);
+    bare["ports"] = json!([{"name": "metrics", "protocol": "TCP", "port": 9090}]);
+    world.add(bare);
+    assert_eq!(world.verdict(&slice("abc")), "Strip SiblingsOutOfStep");
+}
+
+#[test]
 fn a_slice_does_not_wait_for_ports_that_it_does_not_have() {
     let mut others = hinted(slice_from("web-2", "bbbbbb", 11), "b b b b b b");
     others["ports"] = json!([{"name": "metrics", "protocol": "TCP", "port": 9090}]);

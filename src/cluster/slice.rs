@@ -1,5 +1,6 @@
 //! What an EndpointSlice says, as compact records.
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::key::Key;
@@ -51,8 +52,12 @@ impl Address {
         match text.parse() {
             Ok(IpAddr::V4(ip)) => Self(ip.to_ipv6_mapped().to_bits()),
             Ok(IpAddr::V6(ip)) => Self(ip.to_bits()),
-            // Multicast, so no address of an endpoint.
-            Err(_) => Self((0xff << 120) | u128::from(Key::of(text).number())),
+            // Multicast, so no address of an endpoint. The same on every replica, since plans follow the order of addresses.
+            Err(_) => {
+                let mut hasher = DefaultHasher::new();
+                hasher.write(text.as_bytes());
+                Self((0xff << 120) | u128::from(hasher.finish()))
+            }
         }
     }
 }
@@ -142,6 +147,8 @@ pub struct SliceRecord {
     pub address_type: AddressType,
     /// Ports with a number. Without any, kube-proxy takes no endpoint from the slice.
     pub ports: Box<[PortKey]>,
+    /// The numbers of these ports, in their order.
+    pub port_numbers: Box<[i64]>,
     /// Its endpoints that have an address, in their order.
     pub endpoints: Box<[EndpointRecord]>,
     /// Its resourceVersion: another one, and it was written.
@@ -158,6 +165,7 @@ impl SliceRecord {
     /// An endpoint without an address, which no API server lets pass, gets a record too, so that records and endpoints
     /// have the same places.
     pub fn read<T: WireText>(wire: &EndpointSlice<T>) -> Self {
+        let (ports, port_numbers) = read_ports(wire);
         Self {
             name: wire
                 .metadata()
@@ -165,7 +173,8 @@ impl SliceRecord {
                 .unwrap_or_default()
                 .into(),
             address_type: AddressType::read(wire.address_type.text()),
-            ports: read_ports(wire),
+            ports,
+            port_numbers,
             endpoints: wire
                 .endpoints
                 .items()
@@ -212,22 +221,26 @@ pub fn service_in<T: WireText>(namespace: &str, wire: &EndpointSlice<T>) -> Opti
     Some(format!("{namespace}/{service}"))
 }
 
-fn read_ports<T: WireText>(wire: &EndpointSlice<T>) -> Box<[PortKey]> {
+fn read_ports<T: WireText>(wire: &EndpointSlice<T>) -> (Box<[PortKey]>, Box<[i64]>) {
     let usable = wire
         .ports
         .items()
         .iter()
         .filter_map(|port| port.get())
         .filter(|port| port.port.get().is_some_and(|&number| number != 0));
-    let mut keys: Vec<PortKey> = usable
-        .map(|port| PortKey {
-            name: port.name.text().unwrap_or_default().into(),
-            protocol: port.protocol.text().unwrap_or("TCP").into(),
+    let mut ports: Vec<(PortKey, i64)> = usable
+        .map(|port| {
+            let key = PortKey {
+                name: port.name.text().unwrap_or_default().into(),
+                protocol: port.protocol.text().unwrap_or("TCP").into(),
+            };
+            (key, port.port.get().copied().unwrap_or_default())
         })
         .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.into()
+    ports.sort_unstable();
+    ports.dedup_by(|later, first| later.0 == first.0);
+    let (keys, numbers): (Vec<PortKey>, Vec<i64>) = ports.into_iter().unzip();
+    (keys.into(), numbers.into())
 }
 
 fn read_endpoint<T: WireText>(endpoint: &Endpoint<T>) -> EndpointRecord {

@@ -142,6 +142,7 @@ mod tests {
             name: format!("web-{number:05}").into(),
             address_type,
             ports: Box::default(),
+            port_numbers: Box::default(),
             endpoints: Box::default(),
             odd_field: None,
         }

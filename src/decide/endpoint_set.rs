@@ -1,5 +1,7 @@
 //! The endpoints of a Service as kube-proxy merges them from its slices.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::key::Key;
 use crate::cluster::slice::{Address, EndpointRecord, Place, PortKey, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
@@ -65,6 +67,8 @@ pub fn stand(
 struct AddressCopy<'a> {
     address: Address,
     record: &'a EndpointRecord,
+    /// Tells apart what has one address and several numbers of a port.
+    variant: usize,
     slice: usize,
     /// Its place in its slice.
     place: usize,
@@ -73,6 +77,10 @@ struct AddressCopy<'a> {
 impl AddressCopy<'_> {
     fn in_request(&self) -> bool {
         self.slice == 0
+    }
+
+    fn key(&self) -> (Address, usize) {
+        (self.address, self.variant)
     }
 
     /// Which of several copies of one address counts, the first best: one that is not terminating, as in kube-proxy,
@@ -95,14 +103,21 @@ pub struct EndpointSet<'a> {
     members: Vec<Member<'a>>,
     /// For each endpoint of the request's slice, its member.
     of_request: Vec<Option<usize>>,
+    has_twins: bool,
 }
 
 impl<'a> EndpointSet<'a> {
     /// Merges the slices that have a usable port. The first slice is the request's.
     ///
-    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand. A ready copy
-    /// in the request's slice counts in any case, since it needs a hint.
-    pub fn gather(slices: &[&'a SliceRecord], stand: impl Fn(&EndpointRecord) -> Stand) -> Self {
+    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand; where a port has
+    /// several numbers, once for each, since kube-proxy then sends traffic to each. A ready copy in the request's slice
+    /// counts in any case, since it needs a hint.
+    pub fn gather(
+        slices: &[&'a SliceRecord],
+        capacity: &MeasuredCapacity,
+        stand: impl Fn(&EndpointRecord) -> Stand,
+    ) -> Self {
+        let variants = variants(slices);
         let mut copies = Vec::with_capacity(slices.iter().map(|s| s.endpoints.len()).sum());
         for (number, slice) in slices.iter().enumerate() {
             if slice.ports.is_empty() {
@@ -111,6 +126,7 @@ impl<'a> EndpointSet<'a> {
             let copy = |(place, record): (usize, &'a EndpointRecord)| AddressCopy {
                 address: record.address,
                 record,
+                variant: variants.get(number).copied().unwrap_or_default(),
                 slice: number,
                 place,
             };
@@ -119,16 +135,23 @@ impl<'a> EndpointSet<'a> {
         copies.sort_unstable_by(|a, b| {
             let by_rank = || a.rank().cmp(&b.rank());
             let by_stand = || stand(a.record).cmp(&stand(b.record));
-            a.address
-                .cmp(&b.address)
+            let hints = |copy: &AddressCopy<'_>| {
+                let zones = copy.record.hints.zones().iter();
+                zones
+                    .map(|zone| capacity.zone_number(*zone))
+                    .collect::<Vec<_>>()
+            };
+            a.key()
+                .cmp(&b.key())
                 .then_with(by_rank)
                 .then_with(by_stand)
-                .then_with(|| a.record.hints.zones().cmp(b.record.hints.zones()))
+                .then_with(|| hints(a).cmp(&hints(b)))
         });
         let mut set = Self {
             members: Vec::with_capacity(copies.len()),
             of_request: vec![None; slices.first().map_or(0, |slice| slice.endpoints.len())],
             copies,
+            has_twins: false,
         };
         set.merge(stand);
         set
@@ -138,8 +161,9 @@ impl<'a> EndpointSet<'a> {
         let mut start = 0;
         while let Some(first) = self.copies.get(start) {
             let more = self.copies[start + 1..].iter();
-            let end = start + 1 + more.take_while(|c| c.address == first.address).count();
+            let end = start + 1 + more.take_while(|c| c.key() == first.key()).count();
             let copies = &self.copies[start..end];
+            self.has_twins |= copies.len() > 1;
             let ours = copies.iter().find(|c| c.in_request() && c.record.ready);
             let runs_elsewhere =
                 |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating && !c.in_request();
@@ -166,6 +190,35 @@ impl<'a> EndpointSet<'a> {
     #[must_use]
     pub fn members(&self) -> &[Member<'a>] {
         &self.members
+    }
+
+    /// Whether an address stands more than once.
+    #[must_use]
+    pub fn has_twins(&self) -> bool {
+        self.has_twins
+    }
+
+    /// The ready copies of a member in some slices, or in all, of which kube-proxy uses one: those that do not terminate,
+    /// or where all do, all. Each comes with whether it is in the request's slice.
+    pub fn usable_copies(
+        &self,
+        member: usize,
+        slices: Option<&[usize]>,
+    ) -> impl Iterator<Item = (bool, &'a EndpointRecord)> {
+        let is_behind = move |copy: &&AddressCopy<'a>| {
+            let behind = slices.is_none_or(|slices| slices.binary_search(&copy.slice).is_ok());
+            behind && copy.record.ready
+        };
+        let copies = &self.copies[self.members[member].copies.clone()];
+        let some_run = copies
+            .iter()
+            .filter(is_behind)
+            .any(|c| !c.record.terminating);
+        copies
+            .iter()
+            .filter(is_behind)
+            .filter(move |copy| !some_run || !copy.record.terminating)
+            .map(|copy| (copy.in_request(), copy.record))
     }
 
     /// A member's part when members are parted by ports, given a number for the ports of each slice. Whichever slice is
@@ -198,6 +251,9 @@ impl<'a> EndpointSet<'a> {
         self.of_request.iter().map(hint).collect()
     }
 }
+
+/// How many ports of all slices are looked at one by one; with more of them that are uneven nothing is planned.
+pub const MOST_PORTS: usize = 100_000;
 
 /// A port, and the slices that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,4 +301,39 @@ pub fn port_set_numbers(slices: &[&SliceRecord]) -> Vec<usize> {
     distinct.dedup();
     let number = |slice: &&SliceRecord| distinct.partition_point(|ports| *ports < &*slice.ports);
     slices.iter().map(number).collect()
+}
+
+/// For each slice a number that tells it apart from those in which a port of the same name has another number; nothing
+/// where no port has two.
+fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
+    let same =
+        |a: &SliceRecord, b: &SliceRecord| a.ports == b.ports && a.port_numbers == b.port_numbers;
+    let total: usize = slices.iter().map(|slice| slice.ports.len()).sum();
+    let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
+    let first = counting.next();
+    if total > MOST_PORTS || first.is_none_or(|first| counting.all(|slice| same(slice, first))) {
+        return Vec::new();
+    }
+    let mut ports: Vec<(&PortKey, &i64)> = Vec::with_capacity(total);
+    for slice in slices {
+        ports.extend(slice.ports.iter().zip(&slice.port_numbers));
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    let several: BTreeSet<&PortKey> = ports
+        .windows(2)
+        .filter(|pair| pair[0].0 == pair[1].0)
+        .map(|pair| pair[0].0)
+        .collect();
+    let telling = |slice: &&SliceRecord| -> Vec<(PortKey, i64)> {
+        let ports = slice.ports.iter().zip(slice.port_numbers.iter());
+        ports
+            .filter(|(port, _)| several.contains(port))
+            .map(|(port, number)| (port.clone(), *number))
+            .collect()
+    };
+    let of_slices: Vec<Vec<(PortKey, i64)>> = slices.iter().map(telling).collect();
+    let distinct: BTreeSet<&Vec<(PortKey, i64)>> = of_slices.iter().collect();
+    let number = |ports| distinct.range::<&Vec<_>, _>(..ports).count();
+    of_slices.iter().map(number).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::endpoint_set::{self, EndpointSet, Member, PortGroup, Stand};
+use super::endpoint_set::{self, EndpointSet, MOST_PORTS, Member, PortGroup, Stand};
 use crate::cluster::slice::{EndpointRecord, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
 use crate::planner::allocation::Needs;
@@ -66,9 +66,6 @@ fn origins(set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
 /// How many sets of ports are looked at: each costs a look at all endpoints.
 const MOST_PORT_GROUPS: usize = 256;
 
-/// How many ports are sorted into such sets.
-const MOST_PORTS: usize = 100_000;
-
 fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Reason> {
     if endpoint_set::have_same_ports(slices) {
         return Ok(Vec::new());
@@ -92,6 +89,19 @@ enum Role {
     Fixed(Option<u16>),
 }
 
+/// What an endpoint serves, as far as that can be counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// It has no hint.
+    AnyZone,
+    /// A zone with capacity.
+    Zone(u16),
+    /// None with capacity, or copies of it say different zones.
+    Nothing,
+    /// Hints that heuristic Auto does not give.
+    Unclear,
+}
+
 struct Problem<'a> {
     capacity: &'a MeasuredCapacity,
     slices: &'a [&'a SliceRecord],
@@ -112,7 +122,10 @@ impl Problem<'_> {
         };
         if !self.is_unclear() {
             let roles: Vec<Role> = self.set.members().iter().map(|m| self.role(m)).collect();
-            let fits = |hints: &MemberHints| self.short_port(self.own_ports(), hints).is_none();
+            let fits = |hints: &MemberHints| {
+                self.short_port(self.own_ports(), hints).is_none()
+                    && (!self.set.has_twins() || self.is_safe_now(hints))
+            };
             if let Some(hints) = self.solve(&roles, fits)? {
                 return Ok(hints);
             }
@@ -289,28 +302,56 @@ impl Problem<'_> {
     }
 
     /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
-    /// others stay as they are.
+    /// others stay as they are, whichever copy of an address kube-proxy uses.
     fn is_safe_now(&self, hints: &[Option<u16>]) -> bool {
-        let members = self.set.members();
-        let now: MemberHints = members
-            .iter()
-            .zip(hints)
-            .map(|(member, hint)| match self.role(member) {
-                Role::Fixed(zone) => zone,
-                Role::Free => *hint,
-            })
-            .collect();
-        let is_safe = |behind: Vec<usize>| {
-            let has = |what: fn(&Member<'_>) -> bool| behind.iter().any(|&m| what(&members[m]));
-            let is_clear = !has(is_foreign);
-            // kube-proxy ignores hints behind a port that has an endpoint without.
-            has(is_bare) || is_clear && self.below_minimum(behind, &now).is_none()
-        };
         if self.ports.is_empty() {
-            return is_safe((0..members.len()).collect());
+            return self.is_safe_behind(0..hints.len(), None, hints);
         }
-        self.own_ports()
-            .all(|group| is_safe(self.set.behind(&group.slices).collect()))
+        self.own_ports().all(|group| {
+            self.is_safe_behind(self.set.behind(&group.slices), Some(&group.slices), hints)
+        })
+    }
+
+    fn is_safe_behind(
+        &self,
+        members: impl IntoIterator<Item = usize>,
+        slices: Option<&[usize]>,
+        hints: &[Option<u16>],
+    ) -> bool {
+        let mut served = vec![0; self.capacity.weights.len()];
+        let (mut endpoints, mut is_clear) = (0, true);
+        for member in members {
+            endpoints += 1;
+            match self.serves_now(member, slices, hints) {
+                Serves::Nothing => {}
+                Serves::Zone(zone) => served[usize::from(zone)] += 1,
+                Serves::Unclear => is_clear = false,
+                // kube-proxy ignores hints behind a port that has an endpoint without.
+                Serves::AnyZone => return true,
+            }
+        }
+        let (weights, threshold) = (&self.capacity.weights, self.settings.threshold);
+        is_clear && guarantee::below_minimum(weights, &served, endpoints, threshold).is_none()
+    }
+
+    /// What a member serves as it stands in `slices`, with `hints` in the request's.
+    fn serves_now(&self, member: usize, slices: Option<&[usize]>, hints: &[Option<u16>]) -> Serves {
+        let mut serves = Serves::AnyZone;
+        for (in_request, copy) in self.set.usable_copies(member, slices) {
+            let zone = match copy.hints.zones() {
+                _ if in_request => hints[member],
+                // Of copies with and without a hint kube-proxy may use one with.
+                [] => continue,
+                [zone] => self.capacity.zone_number(*zone),
+                _ => return Serves::Unclear,
+            };
+            serves = match (serves, zone) {
+                (Serves::AnyZone, Some(zone)) => Serves::Zone(zone),
+                (Serves::Zone(one), Some(other)) if one == other => serves,
+                _ => Serves::Nothing,
+            };
+        }
+        serves
     }
 
     /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone
@@ -333,12 +374,6 @@ impl Problem<'_> {
 fn elsewhere<'a>(member: &Member<'a>) -> Option<&'a EndpointRecord> {
     let own = (!member.in_request()).then_some(member.record);
     member.elsewhere.or(own)
-}
-
-/// Whether only other slices have it, and without a hint.
-fn is_bare(member: &Member<'_>) -> bool {
-    let elsewhere = elsewhere(member).filter(|copy| copy.hints.zones().is_empty());
-    !member.in_request() && elsewhere.is_some()
 }
 
 /// Whether another slice has it, with hints that heuristic Auto does not give.

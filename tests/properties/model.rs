@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Endpoint, Family, NodeState, Place, Slice, World};
+use crate::cluster::{Endpoint, Family, NodeState, Place, Ports, Slice, World};
 
 /// A threshold in millionths of the average load.
 pub const KUBERNETES: u32 = 200_000;
@@ -96,14 +96,26 @@ pub fn behind_any_port(world: &World, family: Family) -> Vec<Spot> {
 }
 
 fn merge<'a>(slices: impl Iterator<Item = (usize, &'a Slice)>) -> Vec<Spot> {
-    let mut merged: BTreeMap<&str, (Spot, &Endpoint)> = BTreeMap::new();
+    let slices: Vec<(usize, &Slice)> = slices.collect();
+    let number = |slice: &Slice| match slice.ports {
+        Ports::Http | Ports::HttpAndGrpc => Some(1),
+        Ports::HttpOnAnotherNumber => Some(2),
+        _ => None,
+    };
+    let numbers: BTreeSet<u8> = slices
+        .iter()
+        .filter_map(|(_, slice)| number(slice))
+        .collect();
+    let mut merged: BTreeMap<(&str, Option<u8>), (Spot, &Endpoint)> = BTreeMap::new();
     for (s, slice) in slices {
+        // An address with two numbers of a port is two endpoints.
+        let number = number(slice).filter(|_| numbers.len() > 1);
         for (e, endpoint) in slice.endpoints.iter().enumerate() {
-            let known = merged.get(&*endpoint.address);
+            let known = merged.get(&(&*endpoint.address, number));
             let better =
                 |(_, known): &(Spot, &Endpoint)| known.terminating && !endpoint.terminating;
             if known.is_none_or(better) {
-                merged.insert(&endpoint.address, ((s, e), endpoint));
+                merged.insert((&endpoint.address, number), ((s, e), endpoint));
             }
         }
     }
