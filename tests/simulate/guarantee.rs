@@ -26,11 +26,7 @@ fn traces() -> impl Strategy<Value = Trace> {
 }
 
 fn player(trace: &Trace, slice_size: usize) -> Player {
-    // Capacity that is held through a storm is not where clients are.
-    let store = StoreRules {
-        freeze_not_ready: 1.0,
-        ..StoreRules::default()
-    };
+    let store = StoreRules::default();
     let (zones, settings) = (&trace.header.zones, Settings::default());
     Player::new(zones, Heuristic::Auto, slice_size, settings, store)
 }
