@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use self::endpoint_set::{EndpointSet, Stand};
 use self::opt_in::{Heuristic, OptIn, OptInSource};
-use crate::cluster::service::HintsUnused;
+use crate::cluster::service::{HintsUnused, ServiceRecord};
 use crate::cluster::slice::{AddressType, EndpointRecord, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity, ServiceState};
 use crate::planner::reason::Reason;
@@ -79,6 +79,12 @@ impl Decision {
                 !slice.has_stray_hints && hints.into_iter().all(|(e, hint)| has(e, *hint))
             }
         }
+    }
+
+    /// The word of the reason, empty where there is none.
+    #[must_use]
+    pub fn reason_word(&self) -> &'static str {
+        self.reason.as_ref().map_or("", Reason::word)
     }
 
     /// One sentence for people.
@@ -238,43 +244,55 @@ fn may_hint(
     if settings.is_reserved(name) {
         return Err(Refusal::untouched(Reason::ReservedService));
     }
+    let record = known_service(snapshot, name)?;
+    if let Some(unused) = record.hints_unused {
+        return Err(Refusal::untouched(why_unused(unused)));
+    }
+    who_asked(record, settings)
+}
+
+fn known_service<'a>(snapshot: &'a Snapshot<'_>, name: &str) -> Result<&'a ServiceRecord, Refusal> {
     if !snapshot.synced {
         return Err(Refusal::kept(Reason::NotSynced));
     }
-    let record = snapshot
-        .service
-        .as_ref()
-        .and_then(|state| state.service.as_ref());
+    let state = snapshot.service.as_ref();
+    let record = state.and_then(|state| state.service.as_deref());
     let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
-    if let Some(field) = record.odd_field {
-        return Err(Refusal::kept(Reason::UnreadableObject {
+    match record.odd_field {
+        None => Ok(record),
+        Some(field) => Err(Refusal::kept(Reason::UnreadableObject {
             kind: "Service",
             name: name.into(),
             field,
-        }));
+        })),
     }
-    match record.hints_unused {
-        Some(HintsUnused::Headless) => return Err(Refusal::untouched(Reason::Headless)),
-        Some(HintsUnused::OtherServiceProxy) => {
-            return Err(Refusal::untouched(Reason::OtherServiceProxy));
-        }
-        Some(HintsUnused::InternalTrafficPolicyLocal) => {
-            return Err(Refusal::untouched(Reason::InternalTrafficPolicyLocal));
-        }
-        None => {}
+}
+
+fn why_unused(unused: HintsUnused) -> Reason {
+    match unused {
+        HintsUnused::Headless => Reason::Headless,
+        HintsUnused::OtherServiceProxy => Reason::OtherServiceProxy,
+        HintsUnused::InternalTrafficPolicyLocal => Reason::InternalTrafficPolicyLocal,
     }
-    match opt_in::read(record, settings) {
-        OptIn::Heuristic(source, heuristic) => Ok((source, heuristic)),
+}
+
+fn who_asked(
+    record: &ServiceRecord,
+    settings: &Settings,
+) -> Result<(OptInSource, Heuristic), Refusal> {
+    let refusal = match opt_in::read(record, settings) {
+        OptIn::Heuristic(source, heuristic) => return Ok((source, heuristic)),
         OptIn::Disabled {
             kubernetes_hints: true,
-        } => Err(Refusal::untouched(Reason::OptedOut)),
+        } => Refusal::untouched(Reason::OptedOut),
         OptIn::Disabled {
             kubernetes_hints: false,
-        } => Err(Refusal::strip(Reason::OptedOut)),
-        OptIn::Other(value) => Err(Refusal::untouched(Reason::OtherHeuristic { value })),
-        OptIn::SameNode => Err(Refusal::untouched(Reason::PreferSameNode)),
-        OptIn::Nothing => Err(Refusal::untouched(Reason::NotOptedIn)),
-    }
+        } => Refusal::strip(Reason::OptedOut),
+        OptIn::Other(value) => Refusal::untouched(Reason::OtherHeuristic { value }),
+        OptIn::SameNode => Refusal::untouched(Reason::PreferSameNode),
+        OptIn::Nothing => Refusal::untouched(Reason::NotOptedIn),
+    };
+    Err(refusal)
 }
 
 /// The hints for each endpoint of `slice`, given the slices of its Service that are stored.

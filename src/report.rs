@@ -2,7 +2,7 @@
 //!
 //! The keys are stable: some may be added, none renamed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use crate::cluster::files::typed_slice;
 use crate::cluster::key::Key;
-use crate::cluster::loose::Loose;
-use crate::cluster::slice::{self, Address, AddressType, SliceRecord};
+use crate::cluster::slice::{self, AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
-use crate::cluster::wire::Endpoint;
-use crate::decide::endpoint_set::{EndpointSet, Member, Stand};
+use crate::cluster::wire::{Endpoint, EndpointSlice};
+use crate::decide::endpoint_set::{self, EndpointSet, Member, Stand};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::allocation::{self, Threshold};
 use crate::planner::capacity::{Missing, Zone};
@@ -117,6 +116,9 @@ pub struct ServiceReport {
     pub message: String,
     /// Ready endpoints, each address once.
     pub ready_endpoints: usize,
+    /// Whether some of its slices have ports that others lack. kube-proxy goes by the endpoints of each port, while all
+    /// figures here are of the endpoints of all ports together.
+    pub ports_differ: bool,
     /// How far above the average the busiest endpoint is loaded, once the decision is carried out.
     pub worst_overload: Option<f64>,
     /// The part of the traffic that stays in its zone then.
@@ -128,8 +130,11 @@ pub struct ServiceReport {
     /// Whether kube-proxy chooses among its endpoints at all. For people.
     #[serde(skip)]
     pub kube_proxy_chooses: bool,
-    /// Its slices by name.
+    /// Its slices by name, in which order they are decided on.
     pub slices: Vec<SliceReport>,
+    /// The places that these have among all slices that were reported on.
+    #[serde(skip)]
+    pub places: Vec<usize>,
     /// The slices as they would be stored, for YAML and for tests.
     #[serde(skip)]
     pub stored: Vec<Value>,
@@ -153,7 +158,8 @@ pub struct ZoneReport {
     pub hinted: usize,
     /// How far above the average the busiest endpoint that it uses is loaded.
     pub overload: Option<f64>,
-    /// What kube-proxy there does: `PreferSameZone`, `Cluster`, or `PreferSameNode` on the nodes that endpoints name.
+    /// What kube-proxy there does: `PreferSameZone`, `Cluster`, or `PreferSameNode` on the nodes that endpoints name. Where
+    /// ports differ, what it would do if all endpoints were behind one.
     pub kube_proxy: &'static str,
     /// The same as the model has it, with the reason where it does not follow hints. For people; it follows from hints.
     #[serde(skip)]
@@ -233,13 +239,16 @@ impl Report {
     }
 }
 
+/// A slice and its place among all.
+type Placed<'a> = (usize, &'a Value);
+
 /// Slices by Service and address type, in order; a Service without slices has an empty entry.
 fn group<'a>(
     cluster: &Cluster,
     slices: &'a [Value],
-) -> BTreeMap<(String, AddressType), Vec<&'a Value>> {
-    let mut groups: BTreeMap<(String, AddressType), Vec<&Value>> = BTreeMap::new();
-    for value in slices {
+) -> BTreeMap<(String, AddressType), Vec<Placed<'a>>> {
+    let mut groups: BTreeMap<(String, AddressType), Vec<Placed<'_>>> = BTreeMap::new();
+    for (place, value) in slices.iter().enumerate() {
         let Some(wire) = typed_slice(value) else {
             continue;
         };
@@ -247,7 +256,7 @@ fn group<'a>(
         groups
             .entry((service, SliceRecord::read(&wire).address_type))
             .or_default()
-            .push(value);
+            .push((place, value));
     }
     for service in cluster.service_names() {
         let known = groups.keys().any(|(name, _)| **name == *service);
@@ -297,8 +306,9 @@ impl CapacityReport {
 /// The slices of one Service and address type, decided on one by one, each seeing what was decided for those before
 /// it, as writes one after the other would.
 struct Played {
-    /// Never empty: a Service without slices is decided on with an empty one.
-    decisions: Vec<Decision>,
+    /// The decision that tells most: the first that is not to hint. A Service without slices is decided on with an empty
+    /// one.
+    deciding: Decision,
     records: Vec<Arc<SliceRecord>>,
     reports: Vec<SliceReport>,
     stored: Vec<Value>,
@@ -310,40 +320,51 @@ impl Played {
         settings: &Settings,
         service: Option<&str>,
         address_type: AddressType,
-        slices: &[&Value],
+        slices: &[Placed<'_>],
     ) -> Self {
-        let mut played = Self {
-            decisions: Vec::new(),
-            records: slices.iter().filter_map(|slice| record(slice)).collect(),
-            reports: Vec::new(),
-            stored: Vec::new(),
-        };
-        for (i, slice) in slices.iter().enumerate() {
-            let snapshot = snapshot.with_slices(played.records.clone());
-            let decision = decide(&snapshot, service, &played.records[i], settings);
+        let others = of_other_types(snapshot, address_type);
+        let mut records: Vec<_> = slices
+            .iter()
+            .filter_map(|(_, slice)| record(slice))
+            .collect();
+        let (mut reports, mut stored) = (Vec::new(), Vec::new());
+        let mut deciding: Option<Decision> = None;
+        for (i, (_, slice)) in slices.iter().enumerate() {
+            let snapshot = snapshot.with_slices([&others[..], &records].concat());
+            let decision = decide(&snapshot, service, &records[i], settings);
             let (next, patch) = carry_out(&decision, slice);
             if let Some(record) = record(&next) {
-                played.records[i] = record;
+                records[i] = record;
             }
-            played.reports.push(SliceReport::new(&next, patch));
-            played.stored.push(next);
-            played.decisions.push(decision);
+            reports.push(SliceReport::new(&next, patch));
+            stored.push(next);
+            if deciding
+                .as_ref()
+                .is_none_or(|d| d.verdict == Verdict::Hints)
+            {
+                deciding = Some(decision);
+            }
         }
-        if played.decisions.is_empty() {
-            let slice = empty_slice(address_type);
-            let decision = decide(snapshot, service, &slice, settings);
-            played.decisions.push(decision);
+        let on_nothing = || decide(snapshot, service, &empty_slice(address_type), settings);
+        Self {
+            deciding: deciding.unwrap_or_else(on_nothing),
+            records,
+            reports,
+            stored,
         }
-        played
     }
+}
 
-    /// The decision that tells most: one that is not to hint.
-    fn deciding(&self) -> &Decision {
-        self.decisions
-            .iter()
-            .find(|decision| decision.verdict != Verdict::Hints)
-            .unwrap_or(&self.decisions[0])
-    }
+/// The slices of the Service that have another address type, which decisions look at too.
+fn of_other_types(snapshot: &Snapshot<'_>, address_type: AddressType) -> Vec<Arc<SliceRecord>> {
+    let slices = snapshot
+        .service()
+        .into_iter()
+        .flat_map(|state| state.slices.iter());
+    slices
+        .filter(|slice| slice.address_type != address_type)
+        .cloned()
+        .collect()
 }
 
 impl ServiceReport {
@@ -352,15 +373,15 @@ impl ServiceReport {
         settings: &Settings,
         service: &str,
         address_type: AddressType,
-        mut slices: Vec<&Value>,
+        mut slices: Vec<Placed<'_>>,
     ) -> Self {
         let key = (!service.is_empty()).then_some(service);
-        slices.sort_by_key(|slice| name_of(slice).to_owned());
+        slices.sort_by(|(_, a), (_, b)| slice_name(a).cmp(slice_name(b)));
         let snapshot = Snapshot::take(cluster, key);
         let played = Played::new(&snapshot, settings, key, address_type, &slices);
         let set = Outcome::of(cluster, &snapshot, &played, settings.threshold);
         let kube_proxy_chooses = !set.capacity.weights.is_empty() && kube_proxy_chooses(&snapshot);
-        let deciding = played.deciding();
+        let deciding = &played.deciding;
         let reason = deciding.reason.as_ref();
         let (namespace, name) = split(service);
         Self {
@@ -374,12 +395,14 @@ impl ServiceReport {
             reason: reason.map(Reason::word),
             message: reason.map_or_else(|| set.message(), Reason::message),
             ready_endpoints: set.endpoints.len(),
+            ports_differ: set.ports_differ,
             worst_overload: set.traffic.worst_overload.filter(|_| kube_proxy_chooses),
             in_zone_share: set.in_zone_share().filter(|_| kube_proxy_chooses),
             least_threshold: set.least_threshold(),
             zones: set.zones(),
             kube_proxy_chooses,
             slices: played.reports,
+            places: slices.into_iter().map(|(place, _)| place).collect(),
             stored: played.stored,
         }
     }
@@ -391,7 +414,9 @@ fn kube_proxy_chooses(snapshot: &Snapshot<'_>) -> bool {
     service.is_some_and(|service| service.hints_unused.is_none())
 }
 
-fn name_of(slice: &Value) -> &str {
+/// The name of a slice, `""` where it has none.
+#[must_use]
+pub fn slice_name(slice: &Value) -> &str {
     slice
         .pointer("/metadata/name")
         .and_then(Value::as_str)
@@ -424,7 +449,7 @@ fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
         .unwrap_or_default();
     let mut next = slice.clone();
     if let Err(error) = json_patch::patch(&mut next, &patch) {
-        tracing::error!(slice = name_of(slice), %error, "the patch does not fit the slice it was made for");
+        tracing::error!(slice = slice_name(slice), %error, "the patch does not fit the slice it was made for");
     }
     (next, serde_json::to_value(&patch).unwrap_or_default())
 }
@@ -438,7 +463,7 @@ impl SliceReport {
             .iter()
             .filter_map(|endpoint| endpoint.get());
         Self {
-            name: name_of(slice).to_owned(),
+            name: slice_name(slice).to_owned(),
             endpoints: endpoints.map(EndpointReport::new).collect(),
             patch,
         }
@@ -456,26 +481,20 @@ impl EndpointReport {
     }
 }
 
-/// The zones of the nodes that each ready address is hinted for, where it is hinted for any.
-fn node_hints(cluster: &Cluster, slices: &[Value]) -> HashMap<Address, Vec<Option<Key>>> {
-    let mut hints = HashMap::new();
-    for slice in slices.iter().filter_map(typed_slice) {
-        let endpoints = slice.endpoints.items().iter().filter_map(Loose::get);
-        for endpoint in endpoints.filter(|endpoint| endpoint.is_ready()) {
-            let nodes = endpoint
-                .hints
-                .get()
-                .map_or(&[][..], |hints| hints.for_nodes.items());
-            let names = nodes.iter().filter_map(|node| node.get()?.name.text());
-            let zones: Vec<_> = names
-                .map(|name| cluster.zone_of_node(Key::of(name)))
-                .collect();
-            if let (Some(address), false) = (endpoint.address(), zones.is_empty()) {
-                hints.entry(Address::of(address)).or_insert(zones);
-            }
-        }
-    }
-    hints
+/// The zones, where they are known, of the nodes that an endpoint is hinted for.
+fn zones_of_hinted_nodes(
+    cluster: &Cluster,
+    slice: &EndpointSlice<Box<str>>,
+    place: usize,
+) -> Vec<Option<Key>> {
+    let hints = slice.endpoints.items()[place]
+        .get()
+        .and_then(|endpoint| endpoint.hints.get());
+    let nodes = hints.map_or(&[][..], |hints| hints.for_nodes.items());
+    let names = nodes.iter().filter_map(|node| node.get()?.name.text());
+    names
+        .map(|name| cluster.zone_of_node(Key::of(name)))
+        .collect()
 }
 
 /// The endpoints of a Service with the hints that they end with, and where traffic then goes.
@@ -484,6 +503,8 @@ struct Outcome {
     endpoints: Vec<kube_proxy::Endpoint>,
     /// Whether the zone of each endpoint is known.
     all_placed: bool,
+    /// Whether some slices have ports that others lack.
+    ports_differ: bool,
     traffic: Traffic,
     threshold: Threshold,
 }
@@ -501,10 +522,10 @@ impl Outcome {
         });
         let capacity = snapshot.capacity().clone();
         let number = |zone: &Key| capacity.zone_number(*zone).map(usize::from);
-        let node_hints = node_hints(cluster, &played.stored);
+        let stored: Vec<_> = played.stored.iter().filter_map(typed_slice).collect();
         let endpoint = |member: &Member<'_>| {
             let hints = member.record.hints.zones();
-            let nodes = node_hints.get(&member.record.address);
+            let nodes = zones_of_hinted_nodes(cluster, &stored[member.slice], member.place);
             kube_proxy::Endpoint {
                 zone: match member.stand {
                     Stand::Zone(zone) => Some(usize::from(zone)),
@@ -512,13 +533,8 @@ impl Outcome {
                 },
                 hinted: !hints.is_empty(),
                 hints: hints.iter().filter_map(number).collect(),
-                node_hinted: nodes.is_some(),
-                node_hints: nodes
-                    .into_iter()
-                    .flatten()
-                    .flatten()
-                    .filter_map(number)
-                    .collect(),
+                node_hinted: !nodes.is_empty(),
+                node_hints: nodes.iter().flatten().filter_map(number).collect(),
             }
         };
         let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
@@ -526,6 +542,7 @@ impl Outcome {
         let traffic = Traffic::follow(&capacity.weights, &endpoints);
         Self {
             all_placed: set.members().iter().all(is_placed),
+            ports_differ: !endpoint_set::have_same_ports(&slices),
             capacity,
             endpoints,
             traffic,

@@ -186,48 +186,59 @@ impl Metrics {
             certificate_expiration: Family::default(),
             certificate_reload_errors: Counter::default(),
         };
-        let m = &metrics;
+        metrics.register_requests(registry);
+        metrics.register_connections(registry);
+        metrics.register_certificates(registry);
+        metrics
+    }
+
+    fn register_requests(&self, registry: &mut Registry) {
         registry.register(
             "zonewise_admission_requests",
             "Reviews answered",
-            m.admission_requests.clone(),
+            self.admission_requests.clone(),
         );
         registry.register(
             "zonewise_admission_duration_seconds",
             "Time to answer a review",
-            m.admission_duration.clone(),
-        );
-        registry.register(
-            "zonewise_rejected_connections",
-            "Connections closed by a limit",
-            m.rejected_connections.clone(),
+            self.admission_duration.clone(),
         );
         registry.register(
             "zonewise_rejected_requests",
             "Requests refused by a limit",
-            m.rejected_requests.clone(),
+            self.rejected_requests.clone(),
+        );
+    }
+
+    fn register_connections(&self, registry: &mut Registry) {
+        registry.register(
+            "zonewise_rejected_connections",
+            "Connections closed by a limit",
+            self.rejected_connections.clone(),
         );
         registry.register(
             "zonewise_tls_handshake_errors",
             "Failed TLS handshakes",
-            m.handshake_errors.clone(),
+            self.handshake_errors.clone(),
         );
         registry.register(
             "zonewise_open_connections",
             "Open connections",
-            m.open_connections.clone(),
+            self.open_connections.clone(),
         );
+    }
+
+    fn register_certificates(&self, registry: &mut Registry) {
         registry.register(
             "zonewise_certificate_expiration_timestamp_seconds",
             "When the certificate ends",
-            m.certificate_expiration.clone(),
+            self.certificate_expiration.clone(),
         );
         registry.register(
             "zonewise_certificate_reload_errors",
             "Certificate files that were refused or unreadable",
-            m.certificate_reload_errors.clone(),
+            self.certificate_reload_errors.clone(),
         );
-        metrics
     }
 
     /// Counts a review.

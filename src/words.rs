@@ -29,14 +29,14 @@ pub fn and_more(more: usize) -> String {
     }
 }
 
-/// An error with its causes, of which the outermost alone says little.
+/// An error with its causes, of which the outermost alone says little. Some errors say their cause themselves.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let told = cause.to_string();
-        if !text.contains(&told) {
+        if !says(&text, &told) {
             text = text + ": " + &told;
         }
         source = cause.source();
@@ -44,9 +44,51 @@ pub fn with_causes(error: &dyn Error) -> String {
     text
 }
 
+/// Whether `cause` stands in `text` as a whole, between colons or its ends, as causes are written.
+fn says(text: &str, cause: &str) -> bool {
+    let mut found = text.match_indices(cause);
+    found.any(|(start, _)| {
+        let (before, behind) = (&text[..start], &text[start + cause.len()..]);
+        (before.is_empty() || before.ends_with(": "))
+            && (behind.is_empty() || behind.starts_with(": "))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{told}")]
+    struct Caused {
+        told: &'static str,
+        source: Option<Box<Caused>>,
+    }
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let with_causes = |told: [&'static str; 3]| {
+            let causes = told
+                .into_iter()
+                .rev()
+                .fold(None, |source, told| Some(Box::new(Caused { told, source })));
+            with_causes(&*causes.unwrap())
+        };
+        assert_eq!(
+            with_causes(["can't connect", "tls: a", "a"]),
+            "can't connect: tls: a"
+        );
+        assert_eq!(with_causes(["tcp: a", "tcp: a", "a"]), "tcp: a");
+        assert_eq!(
+            with_causes(["can't connect", "no", "not a name"]),
+            "can't connect: no: not a name",
+            "what stands in a word is not told yet"
+        );
+        assert_eq!(
+            with_causes(["reading failed", "ed", "fail"]),
+            "reading failed: ed: fail"
+        );
+    }
 
     #[test]
     fn nouns_follow_their_numbers() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::http::{Method, Request, StatusCode, header};
 use clap::builder::BoolishValueParser;
 use http_body_util::{BodyExt as _, Full};
@@ -13,6 +14,7 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
@@ -23,9 +25,9 @@ use super::{Failure, render};
 use crate::cluster::files::{Objects, typed_slice};
 use crate::cluster::store::{StoreRules, Writer};
 use crate::cluster::watch::WatchStatus;
-use crate::report::{Filter, Report};
+use crate::report::{Filter, Report, slice_name};
 use crate::server::connection::Times;
-use crate::server::drain::{self, DrainControl, Phase};
+use crate::server::drain::{self, Drain, DrainControl, Phase};
 use crate::server::routes::{self, App, Bodies};
 use crate::server::tls::{self, CurrentCertificate, ServingCertificate};
 use crate::server::{Limits, Server, bind};
@@ -77,23 +79,34 @@ fn read(files: &[PathBuf]) -> Result<Objects, Failure> {
 async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
     let mut writer = objects.load(StoreRules::default(), Timestamp::now());
     let settings = Settings::default();
-    let report = Report::new(
-        &writer.cluster(),
-        &settings,
-        &objects.slices,
-        &Filter::default(),
-    );
+    let slices = &objects.slices;
+    let report = Report::new(&writer.cluster(), &settings, slices, &Filter::default());
     let running = Running::start(&writer, settings)?;
-    let mut wrong = Vec::new();
-    let mut patched = None;
-    for (slice, planned) in objects
-        .slices
-        .iter()
-        .zip(planned_slices(&report, &objects.slices))
-    {
+    let patched = play(&report, slices, &running, &mut writer).await?;
+    show(&report, slices.len(), &running).or_else(super::ignore_closed_pipe)?;
+    if !once {
+        running.stay(patched.or(slices.first())).await?;
+    }
+    running.control.enter(Phase::Closing);
+    Ok(())
+}
+
+/// Writes each slice as it is, in the order in which the report decides on them: what is stored of one depends on those
+/// before it. The first that was patched.
+async fn play<'a>(
+    report: &Report,
+    slices: &'a [Value],
+    running: &Running,
+    writer: &mut Writer,
+) -> Result<Option<&'a Value>, Failure> {
+    let (mut patched, mut wrong) = (None, Vec::new());
+    let services = report.services.iter();
+    let planned = services.flat_map(|service| service.places.iter().zip(&service.stored));
+    for (&place, planned) in planned {
+        let slice = &slices[place];
         let stored = running.write(slice).await?;
-        if stored != planned {
-            wrong.push(slice_name(slice).to_owned());
+        if stored != *planned {
+            wrong.push(slice_name(slice));
         }
         if stored != *slice {
             patched.get_or_insert(slice);
@@ -103,42 +116,13 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
             writer.apply_slice(&typed);
         }
     }
-    if !wrong.is_empty() {
-        return Err(Failure::failed(format!(
-            "the answers for these slices are not what was planned: {}",
-            wrong.join(", ")
-        )));
+    if wrong.is_empty() {
+        return Ok(patched);
     }
-    show(&report, objects.slices.len(), &running).or_else(super::ignore_closed_pipe)?;
-    if !once {
-        running.stay(patched.or(objects.slices.first())).await?;
-    }
-    running.control.enter(Phase::Closing);
-    Ok(())
-}
-
-/// The slices as the report has them stored, in the order of `slices`.
-fn planned_slices<'a>(report: &'a Report, slices: &'a [Value]) -> impl Iterator<Item = Value> + 'a {
-    let key = |slice: &Value| {
-        slice
-            .pointer("/metadata/namespace")
-            .cloned()
-            .zip(slice.pointer("/metadata/name").cloned())
-    };
-    let stored = || report.services.iter().flat_map(|service| &service.stored);
-    slices.iter().map(move |slice| {
-        stored()
-            .find(|s| key(s) == key(slice))
-            .unwrap_or(slice)
-            .clone()
-    })
-}
-
-fn slice_name(slice: &Value) -> &str {
-    slice
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    Err(Failure::failed(format!(
+        "the answers for these slices are not what was planned: {}",
+        wrong.join(", ")
+    )))
 }
 
 fn show(report: &Report, slices: usize, running: &Running) -> std::io::Result<()> {
@@ -167,11 +151,6 @@ impl Running {
     fn start(writer: &Writer, settings: Settings) -> Result<Self, Failure> {
         let names = ["localhost".to_owned(), Ipv4Addr::LOCALHOST.to_string()];
         let bundle = certs::generate(&names, time::Duration::DAY).map_err(Failure::failed)?;
-        let chain = pem(CertificateDer::from_pem_slice(
-            bundle.certificate.as_bytes(),
-        ))?;
-        let key = pem(PrivateKeyDer::from_pem_slice(bundle.key.as_bytes()))?;
-        let certificate = ServingCertificate::new(vec![chain], key).map_err(Failure::failed)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         admin::register(
@@ -179,8 +158,7 @@ impl Running {
             writer.cluster(),
             Arc::new(WatchStatus::default()),
         );
-        let tls = tls::server_config(CurrentCertificate::new(&certificate, metrics.clone()))
-            .map_err(Failure::failed)?;
+        let tls = tls_config(&bundle, &metrics)?;
         let app = App {
             cluster: writer.cluster(),
             settings: Arc::new(settings),
@@ -189,27 +167,10 @@ impl Running {
             bodies: Bodies::new(16 << 20, 64 << 20, Duration::from_secs(10)),
         };
         let (control, drain) = drain::channel();
-        let server = |name, tls, router| -> Result<Server, Failure> {
-            let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(Failure::failed)?;
-            Ok(Server {
-                name,
-                listener,
-                tls,
-                router,
-                limits: LIMITS,
-                drain: drain.clone(),
-                metrics: metrics.clone(),
-            })
-        };
-        let webhook = server("webhook", Some(Arc::new(tls)), routes::webhook(app.clone()))?;
-        let plain = server("metrics", None, admin::routes(app, Arc::new(registry)))?;
-        let address = |server: &Server| server.listener.local_addr().map_err(Failure::failed);
-        let (webhook_address, metrics_address) = (address(&webhook)?, address(&plain)?);
-        tokio::spawn(webhook.run());
-        tokio::spawn(plain.run());
+        let start = |name, tls, router| start_server(name, tls, router, &drain, &metrics);
         Ok(Self {
-            webhook: webhook_address,
-            metrics: metrics_address,
+            webhook: start("webhook", Some(tls), routes::webhook(app.clone()))?,
+            metrics: start("metrics", None, admin::routes(app, Arc::new(registry)))?,
             client: trusting(&bundle.ca)?,
             ca: bundle.ca,
             control,
@@ -327,6 +288,40 @@ const LIMITS: Limits = Limits {
     },
     connections: 100,
 };
+
+fn tls_config(bundle: &certs::Bundle, metrics: &Metrics) -> Result<Arc<ServerConfig>, Failure> {
+    let chain = CertificateDer::from_pem_slice(bundle.certificate.as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(bundle.key.as_bytes());
+    let certificate =
+        ServingCertificate::new(vec![pem(chain)?], pem(key)?).map_err(Failure::failed)?;
+    let current = CurrentCertificate::new(&certificate, metrics.clone());
+    tls::server_config(current)
+        .map(Arc::new)
+        .map_err(Failure::failed)
+}
+
+/// Starts a server on loopback, and says where.
+fn start_server(
+    name: &'static str,
+    tls: Option<Arc<ServerConfig>>,
+    router: Router,
+    drain: &Drain,
+    metrics: &Metrics,
+) -> Result<SocketAddr, Failure> {
+    let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(Failure::failed)?;
+    let address = listener.local_addr().map_err(Failure::failed)?;
+    let server = Server {
+        name,
+        listener,
+        tls,
+        router,
+        limits: LIMITS,
+        drain: drain.clone(),
+        metrics: metrics.clone(),
+    };
+    tokio::spawn(server.run());
+    Ok(address)
+}
 
 fn pem<T>(parsed: Result<T, rustls_pki_types::pem::Error>) -> Result<T, Failure> {
     parsed.map_err(Failure::failed)

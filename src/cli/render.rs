@@ -200,8 +200,15 @@ fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
         zones_without_hints(out, service)?;
     }
     let outcome = outcome(service, any_hint || any_followed);
-    outcome.map_or(Ok(()), |text| paragraph(out, DIM, (INDENT, INDENT), &text))
+    let ports = service.ports_differ.then(|| PORTS_DIFFER.to_owned());
+    for text in outcome.into_iter().chain(ports) {
+        paragraph(out, DIM, (INDENT, INDENT), &text)?;
+    }
+    Ok(())
 }
+
+const PORTS_DIFFER: &str = "The slices have different ports: these figures are of all ports together, while kube-proxy \
+                            goes by the endpoints of each.";
 
 fn heading(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     let style = match service.decision {

@@ -22,11 +22,10 @@ use crate::cluster::watch::{self, WatchStatus};
 use crate::controller::lease::Candidate;
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
-
 use crate::server::routes::{self, App, Bodies};
-use crate::server::tls::{self, CertificateFiles, CurrentCertificate};
+use crate::server::tls::{self, CertificateFiles, CurrentCertificate, PemPair};
 use crate::server::{Limits, Server, bind, descriptors};
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 
 /// Serve the webhook
@@ -246,89 +245,24 @@ async fn serve(args: Args) -> Result<(), Failure> {
     // First of all: as process 1 of a container, a signal without a handler is lost.
     let mut signals = Signals::new().map_err(Failure::failed)?;
     args.limits.make_room_for_connections();
-    let files = CertificateFiles {
-        certificate: args.listen.tls_cert_file.clone(),
-        key: args.listen.tls_private_key_file.clone(),
-    };
-    let pair = files.read().map_err(Failure::usage)?;
-    let certificate = files.parse(&pair).map_err(Failure::usage)?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let current = CurrentCertificate::new(&certificate, metrics.clone());
-    let tls = Arc::new(tls::server_config(current.clone()).map_err(Failure::failed)?);
+    let certificate = Certificate::read(&args.listen, &metrics)?;
     let mut tasks = Tasks::default();
 
     let watch_status = Arc::new(WatchStatus::default());
     let writer = Writer::new(args.decisions.store_rules());
-    let cluster = writer.cluster();
+    let app = args.app(&writer, metrics);
     let connected = start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
-    admin::register(&mut registry, cluster.clone(), watch_status);
+    admin::register(&mut registry, app.cluster.clone(), watch_status);
+    let candidate = start_controller(&args, connected, &app, &mut registry, &mut tasks)?;
 
-    let readiness = Readiness::default();
-    let settings = Arc::new(Settings {
-        panic_on_service: args.panic_on_service.clone(),
-        ..args.decisions.settings()
-    });
-    let connected = connected.filter(|_| args.controller.is_wanted());
-    let candidate = match connected {
-        None => None,
-        Some(connected) => {
-            let (cluster, settings) = (cluster.clone(), settings.clone());
-            let controller =
-                args.controller
-                    .prepare(&connected, cluster, settings, &mut registry)?;
-            let candidate = controller.candidate().clone();
-            tasks.spawn("the controller", controller.run());
-            Some(candidate)
-        }
-    };
-    let app = App {
-        cluster,
-        settings,
-        metrics: metrics.clone(),
-        readiness: readiness.clone(),
-        bodies: args.limits.bodies(),
-    };
     let (control, drain) = drain::channel();
-    let server = |name, address, tls, router, drain: Drain| -> Result<Server, Failure> {
-        let listener = bind(address).map_err(Failure::failed)?;
-        Ok(Server {
-            name,
-            listener,
-            tls,
-            router,
-            limits: args.limits.limits(),
-            drain,
-            metrics: metrics.clone(),
-        })
-    };
-    let webhook = server(
-        "webhook",
-        args.listen.webhook_bind_address,
-        Some(tls),
-        routes::webhook(app.clone()),
-        drain.clone(),
-    )?;
-    let plain = server(
-        "metrics",
-        args.listen.metrics_bind_address,
-        None,
-        admin::routes(app, Arc::new(registry)),
-        drain,
-    )?;
-    tracing::info!(
-        version = VERSION,
-        webhook = %local_address(&webhook)?,
-        metrics = %local_address(&plain)?,
-        mode = ?args.decisions.settings().mode,
-        "serving"
-    );
-    tasks.spawn(
-        "the reloading of the certificate",
-        tls::reload(files, pair, current),
-    );
-    tasks.spawn(METRICS_SERVER, plain.run());
-    tasks.spawn(WEBHOOK_SERVER, webhook.run());
+    let readiness = app.readiness.clone();
+    let servers = Servers::bind(&args, app, &certificate, registry, &drain)?;
+    servers.announce(args.decisions.settings().mode)?;
+    servers.start(&mut tasks);
+    tasks.spawn("the reloading of the certificate", certificate.reload());
     until_the_end(
         tasks,
         &mut signals,
@@ -338,6 +272,127 @@ async fn serve(args: Args) -> Result<(), Failure> {
         candidate,
     )
     .await
+}
+
+impl Args {
+    fn app(&self, writer: &Writer, metrics: Metrics) -> App {
+        App {
+            cluster: writer.cluster(),
+            settings: Arc::new(Settings {
+                panic_on_service: self.panic_on_service.clone(),
+                ..self.decisions.settings()
+            }),
+            metrics,
+            readiness: Readiness::default(),
+            bodies: self.limits.bodies(),
+        }
+    }
+}
+
+/// The serving certificate, and what it takes to read it again.
+struct Certificate {
+    files: CertificateFiles,
+    pair: PemPair,
+    current: Arc<CurrentCertificate>,
+}
+
+impl Certificate {
+    fn read(listen: &ListenArgs, metrics: &Metrics) -> Result<Self, Failure> {
+        let files = CertificateFiles {
+            certificate: listen.tls_cert_file.clone(),
+            key: listen.tls_private_key_file.clone(),
+        };
+        let pair = files.read().map_err(Failure::usage)?;
+        let certificate = files.parse(&pair).map_err(Failure::usage)?;
+        Ok(Self {
+            files,
+            pair,
+            current: CurrentCertificate::new(&certificate, metrics.clone()),
+        })
+    }
+
+    fn reload(self) -> impl Future<Output = ()> {
+        tls::reload(self.files, self.pair, self.current)
+    }
+}
+
+/// Starts the controller where there is a cluster and a wish for it.
+fn start_controller(
+    args: &Args,
+    connected: Option<Connected>,
+    app: &App,
+    registry: &mut Registry,
+    tasks: &mut Tasks,
+) -> Result<Option<Candidate>, Failure> {
+    let Some(connected) = connected.filter(|_| args.controller.is_wanted()) else {
+        return Ok(None);
+    };
+    let (cluster, settings) = (app.cluster.clone(), app.settings.clone());
+    let controller = args
+        .controller
+        .prepare(&connected, cluster, settings, registry)?;
+    let candidate = controller.candidate().clone();
+    tasks.spawn("the controller", controller.run());
+    Ok(Some(candidate))
+}
+
+struct Servers {
+    webhook: Server,
+    metrics: Server,
+}
+
+impl Servers {
+    fn bind(
+        args: &Args,
+        app: App,
+        certificate: &Certificate,
+        registry: Registry,
+        drain: &Drain,
+    ) -> Result<Self, Failure> {
+        let metrics = app.metrics.clone();
+        let server = |name, address, tls, router| -> Result<Server, Failure> {
+            Ok(Server {
+                name,
+                listener: bind(address).map_err(Failure::failed)?,
+                tls,
+                router,
+                limits: args.limits.limits(),
+                drain: drain.clone(),
+                metrics: metrics.clone(),
+            })
+        };
+        let tls = tls::server_config(certificate.current.clone()).map_err(Failure::failed)?;
+        Ok(Self {
+            webhook: server(
+                "webhook",
+                args.listen.webhook_bind_address,
+                Some(Arc::new(tls)),
+                routes::webhook(app.clone()),
+            )?,
+            metrics: server(
+                "metrics",
+                args.listen.metrics_bind_address,
+                None,
+                admin::routes(app, Arc::new(registry)),
+            )?,
+        })
+    }
+
+    fn announce(&self, mode: Mode) -> Result<(), Failure> {
+        tracing::info!(
+            version = VERSION,
+            webhook = %local_address(&self.webhook)?,
+            metrics = %local_address(&self.metrics)?,
+            ?mode,
+            "serving"
+        );
+        Ok(())
+    }
+
+    fn start(self, tasks: &mut Tasks) {
+        tasks.spawn(METRICS_SERVER, self.metrics.run());
+        tasks.spawn(WEBHOOK_SERVER, self.webhook.run());
+    }
 }
 
 fn local_address(server: &Server) -> Result<SocketAddr, Failure> {

@@ -7,7 +7,7 @@ use super::slice::SliceRecord;
 /// Slices by name.
 ///
 /// The state of a Service is replaced whole with each change, so a change must not cost as much as the Service is large:
-/// beyond [`MOST_IN_CHUNK`] slices stand in chunks, of which a change copies one.
+/// beyond 128 slices stand in chunks, of which a change copies one.
 #[derive(Debug, Clone)]
 pub struct Slices(Chunks);
 

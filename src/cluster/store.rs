@@ -520,8 +520,9 @@ impl Writer {
     /// Capacity as it is, or in a storm as it would be without.
     fn measured(&mut self, now: Timestamp) -> MeasuredCapacity {
         let records = || self.nodes.entries.values().map(|(record, _)| record);
-        let measured = Capacity::measure(records().map(|record| &record.node));
-        let is_storm = capacity::is_storm(&measured, self.rules.freeze_not_ready);
+        let nodes = || records().map(|record| &record.node);
+        let measured = Capacity::measure(nodes());
+        let is_storm = capacity::is_storm(nodes(), self.rules.freeze_not_ready);
         let Some(since) = self.weather.note(is_storm, now) else {
             return MeasuredCapacity::new(measured, false);
         };
@@ -811,6 +812,26 @@ mod tests {
         set(&mut writer, &["c"], 0..5, "False", now());
         // Now 14 are.
         assert_eq!(zones(&writer), "a1 b10 c10 frozen");
+    }
+
+    #[test]
+    fn new_nodes_that_are_not_ready_yet_are_no_storm() {
+        let new = |name: &str, labels: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"{name}","labels":{{{labels}}},"creationTimestamp":"2026-01-01T00:00:00Z"}},
+                    "status":{{"allocatable":{{"cpu":"4"}},"conditions":[{{"type":"Ready","status":"False"}}]}}}}"#
+            );
+            serde_json::from_str::<Node<Box<str>>>(&json).unwrap()
+        };
+        for labels in ["", r#""topology.kubernetes.io/zone":"b""#] {
+            let mut writer = listed();
+            set(&mut writer, &["a", "b"], 0..5, "True", now());
+            for i in 0..20 {
+                writer.apply_node(&new(&format!("new{i}"), labels), now());
+            }
+            set(&mut writer, &["a"], 0..1, "False", now());
+            assert_eq!(zones(&writer), "a4 b5", "one of ten, whatever comes");
+        }
     }
 
     #[test]

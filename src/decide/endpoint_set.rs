@@ -15,6 +15,8 @@ pub struct Member<'a> {
     pub stand: Stand,
     /// The number of the slice that has this copy; 0 is the request's.
     pub slice: usize,
+    /// Its place in that slice.
+    pub place: usize,
     /// Whether the request's slice has a ready copy of it, which needs a hint.
     pub needs_hint: bool,
     /// The best running copy in another slice, one with hints before one without: kube-proxy may use any of them as well
@@ -177,6 +179,7 @@ impl<'a> EndpointSet<'a> {
                     record: counting.record,
                     stand: stand(counting.record),
                     slice: counting.slice,
+                    place: counting.place,
                     needs_hint: ours.is_some(),
                     elsewhere: elsewhere.map(|copy| copy.record),
                     copies: start..end,

@@ -56,12 +56,10 @@ fn origins(set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
             Stand::Unknown => nowhere.push(member.record.address),
         }
     }
-    match nowhere.first() {
-        None => Ok(origins),
-        Some(first) => Err(Reason::NoZoneSpecified {
-            address: first.to_string().into(),
-            more: nowhere.len() - 1,
-        }),
+    if nowhere.is_empty() {
+        Ok(origins)
+    } else {
+        Err(Reason::no_zone_specified(&nowhere))
     }
 }
 

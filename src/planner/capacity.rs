@@ -225,11 +225,18 @@ fn assess(node: &Node, ready: bool) -> Assessment<'_> {
 
 /// Whether so many of the nodes that would otherwise count are NotReady that it looks like a storm rather than like
 /// less capacity: more than `freeze_not_ready`, a fraction.
-#[must_use]
-pub fn is_storm(capacity: &Capacity, freeze_not_ready: f64) -> bool {
-    let not_ready = not_ready(capacity);
-    let counting = capacity.sufficient_nodes() + capacity.insufficient.len() as u64;
-    super::counts::ratio(not_ready, not_ready + counting) > freeze_not_ready
+///
+/// New nodes that are not Ready yet, and those that have no capacity to lose, are no storm.
+pub fn is_storm<'a>(nodes: impl IntoIterator<Item = &'a Node>, freeze_not_ready: f64) -> bool {
+    let (mut lost, mut counting) = (0, 0);
+    for node in nodes {
+        match assess(node, true) {
+            Assessment::Counts { .. } | Assessment::Insufficient(_) if node.ready => counting += 1,
+            Assessment::Counts { .. } if !node.settling => lost += 1,
+            _ => {}
+        }
+    }
+    super::counts::ratio(lost, lost + counting) > freeze_not_ready
 }
 
 /// Number of nodes that do not count for being NotReady.
@@ -333,8 +340,30 @@ mod tests {
         };
         let up = |i: usize| node(&format!("u{i}"), "a", 1);
         let nodes = |d: usize, u: usize| (0..d).map(down).chain((0..u).map(up)).collect::<Vec<_>>();
-        assert!(!is_storm(&Capacity::measure(&nodes(11, 9)), 0.55));
-        assert!(is_storm(&Capacity::measure(&nodes(12, 9)), 0.55));
-        assert!(!is_storm(&Capacity::default(), 0.55));
+        assert!(!is_storm(&nodes(11, 9), 0.55));
+        assert!(is_storm(&nodes(12, 9), 0.55));
+        assert!(!is_storm(&[], 0.55));
+    }
+
+    #[test]
+    fn nodes_that_come_or_never_counted_are_no_storm() {
+        let down = |node: Node| Node {
+            ready: false,
+            ..node
+        };
+        let new = Node {
+            settling: true,
+            ..node("new", "a", 1)
+        };
+        let excluded = Node {
+            excluded: true,
+            ..node("cp", "a", 1)
+        };
+        for lost in [new, excluded, node("bare", "", 1), node("idle", "a", 0)] {
+            let nodes = [node("up", "a", 1), down(lost)];
+            assert!(!is_storm(&nodes, 0.0), "{:?}", nodes[1]);
+        }
+        let insufficient = [node("up", "", 1), down(node("down", "a", 1))];
+        assert!(!is_storm(&insufficient, 0.5), "it counts on both sides");
     }
 }

@@ -120,8 +120,8 @@ pub enum Reason {
     Shortfall(Shortfall),
     /// Ready endpoints without a zone.
     NoZoneSpecified {
-        /// The first of them by address.
-        address: Box<str>,
+        /// The first of them by address; at least one.
+        first: Box<[Box<str>]>,
         /// How many more there are.
         more: usize,
     },
@@ -176,7 +176,7 @@ pub enum Reason {
         kind: &'static str,
         /// Its name.
         name: Box<str>,
-        /// The first field of an unexpected type.
+        /// The first field of an unexpected type, or with more items than the API allows.
         field: &'static str,
     },
 }
@@ -189,6 +189,16 @@ impl Reason {
         Self::InsufficientNodeInfo {
             first: nodes[..named].into(),
             more: nodes.len() - named,
+        }
+    }
+
+    /// [`Reason::NoZoneSpecified`] for the endpoints with these addresses, which are in order.
+    #[must_use]
+    pub fn no_zone_specified(addresses: &[impl ToString]) -> Self {
+        let first = addresses.iter().take(NAMED);
+        Self::NoZoneSpecified {
+            first: first.map(|address| address.to_string().into()).collect(),
+            more: addresses.len().saturating_sub(NAMED),
         }
     }
 
@@ -254,7 +264,7 @@ impl Reason {
             Self::InsufficientNodeInfo { first, more } => insufficient_nodes(first, *more),
             Self::NodesReadyInOneZoneOnly { zone, nodes } => one_zone_only(zone, *nodes),
             Self::Shortfall(shortfall) => shortfall.message(),
-            Self::NoZoneSpecified { address, more } => no_zone_specified(address, *more),
+            Self::NoZoneSpecified { first, more } => no_zone_specified(first, *more),
             Self::PortBelowMinimum {
                 port,
                 zone,
@@ -279,7 +289,8 @@ impl Reason {
             Self::ModeOff => MODE_OFF.into(),
             Self::NotSynced => NOT_SYNCED.into(),
             Self::UnreadableObject { kind, name, field } => format!(
-                "The field {field} of {kind} {name} has an unexpected type, so the hints that the slice had are kept."
+                "The field {field} of {kind} {name} has an unexpected type or more items than the API allows, so the hints \
+                 that the slice had are kept."
             ),
         }
     }
@@ -315,17 +326,17 @@ fn one_zone_only(zone: &str, nodes: u32) -> String {
     format!("{nodes} in zone {zone}; hints need Ready nodes in at least two zones.")
 }
 
-fn no_zone_specified(address: &str, more: usize) -> String {
-    match more {
-        0 => format!(
-            "Endpoint {address} has no zone and no node with a known zone; set its zone or nodeName in the \
-             EndpointSlice."
-        ),
-        more => format!(
-            "Endpoint {address} and {more} more have no zone and no node with a known zone; set their zone or \
-             nodeName in the EndpointSlice."
-        ),
-    }
+fn no_zone_specified(first: &[Box<str>], more: usize) -> String {
+    let (endpoints, have, their) = match first.len() + more {
+        1 => ("Endpoint", "has", "its"),
+        _ => ("Endpoints", "have", "their"),
+    };
+    format!(
+        "{endpoints} {}{} {have} no zone and no node with a known zone; set {their} zone or nodeName in the \
+         EndpointSlice.",
+        first.join(", "),
+        and_more(more)
+    )
 }
 
 fn siblings_out_of_step(siblings: usize) -> String {
@@ -439,23 +450,20 @@ mod tests {
 
     #[test]
     fn endpoints_without_a_zone_are_one_or_several() {
-        let lost = |more| {
-            Reason::NoZoneSpecified {
-                address: "10.0.0.1".into(),
-                more,
-            }
-            .message()
+        let lost = |count: usize| {
+            let addresses: Vec<_> = (1..=count).map(|i| format!("10.0.0.{i}")).collect();
+            Reason::no_zone_specified(&addresses).message()
         };
-        assert!(
-            lost(0).starts_with("Endpoint 10.0.0.1 has no zone"),
-            "{}",
-            lost(0)
-        );
-        assert!(
-            lost(2).starts_with("Endpoint 10.0.0.1 and 2 more have no zone"),
-            "{}",
-            lost(2)
-        );
+        for (count, beginning) in [
+            (1, "Endpoint 10.0.0.1 has no zone"),
+            (2, "Endpoints 10.0.0.1, 10.0.0.2 have no zone"),
+            (
+                5,
+                "Endpoints 10.0.0.1, 10.0.0.2, 10.0.0.3, +2 more have no zone",
+            ),
+        ] {
+            assert!(lost(count).starts_with(beginning), "{}", lost(count));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::request::Refused;
 use super::room::{LARGE, Room};
 use super::routes::App;
 use crate::telemetry::AdmissionLabels;
+use crate::webhook::decided::Decided;
 use crate::webhook::mutate::{self, Answer};
 
 /// Reads a review and answers it before `deadline`.
@@ -27,11 +28,16 @@ pub(super) async fn answer(
     }?;
     app.metrics
         .count_admission(&reviewed.labels, start.elapsed());
+    if let Some(decided) = reviewed.decided {
+        decided.tell();
+    }
     Ok(reviewed.answer)
 }
 
+/// An answer that has its room, and what is to be told of it when it goes out.
 struct Reviewed {
     labels: AdmissionLabels,
+    decided: Option<Decided>,
     answer: Bytes,
 }
 
@@ -62,13 +68,19 @@ fn review(app: &App, body: Bytes, mut room: Room, deadline: Instant) -> Result<R
     if Instant::now() >= deadline {
         return Err(Refused::Overdue);
     }
-    let (labels, answer) = decide(app, &body)?;
+    let answer = mutate_or_allow(app, &body)?;
     drop(body);
-    room.resize(answer.len())?;
+    room.resize(answer.body.len())?;
     Ok(Reviewed {
-        labels,
+        labels: AdmissionLabels {
+            webhook: "mutate",
+            operation: answer.operation.word(),
+            decision: answer.decision,
+            reason: answer.reason,
+        },
+        decided: answer.decided,
         answer: Bytes::from_owner(Charged {
-            answer,
+            answer: answer.body,
             _room: room,
         }),
     })
@@ -86,37 +98,142 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-fn decide(app: &App, body: &[u8]) -> Result<(AdmissionLabels, Vec<u8>), Refused> {
-    // A panic must cost its own answer and no more; nothing that it could leave half done is shared.
-    let decided = std::panic::catch_unwind(AssertUnwindSafe(|| {
+/// A panic must cost its own patch and no more; nothing that it could leave half done is shared.
+fn mutate_or_allow(app: &App, body: &[u8]) -> Result<Answer, Refused> {
+    let answer = std::panic::catch_unwind(AssertUnwindSafe(|| {
         mutate::mutate(body, &app.cluster, &app.settings)
     }));
-    let Ok(decided) = decided else {
-        return allow_untouched(body);
-    };
-    let Answer {
-        body,
-        operation,
-        decision,
-        reason,
-    } = decided?;
-    let labels = AdmissionLabels {
-        webhook: "mutate",
-        operation: operation.word(),
-        decision,
-        reason,
-    };
-    Ok((labels, body))
+    if let Ok(answer) = answer {
+        return Ok(answer?);
+    }
+    let allowed = std::panic::catch_unwind(|| mutate::allow_untouched(body));
+    allowed.ok().flatten().ok_or(Refused::Panicked)
 }
 
-fn allow_untouched(body: &[u8]) -> Result<(AdmissionLabels, Vec<u8>), Refused> {
-    let allowed = std::panic::catch_unwind(|| mutate::allow_untouched(body));
-    let answer = allowed.ok().flatten().ok_or(Refused::Panicked)?;
-    let labels = AdmissionLabels {
-        webhook: "mutate",
-        operation: "OTHER",
-        decision: "Untouched",
-        reason: "Panic",
-    };
-    Ok((labels, answer))
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::http::header;
+    use futures::FutureExt as _;
+    use jiff::Timestamp;
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::files::Objects;
+    use crate::cluster::store::StoreRules;
+    use crate::server::request::Bodies;
+    use crate::settings::Settings;
+    use crate::telemetry::{Metrics, Readiness};
+
+    const CLUSTER: &str = r#"
+kind: Node
+metadata: {name: a, labels: {topology.kubernetes.io/zone: a}}
+status: {allocatable: {cpu: 4}, conditions: [{type: Ready, status: "True"}]}
+---
+kind: Node
+metadata: {name: b, labels: {topology.kubernetes.io/zone: b}}
+status: {allocatable: {cpu: 4}, conditions: [{type: Ready, status: "True"}]}
+---
+kind: Service
+metadata: {name: web, namespace: shop, annotations: {service.kubernetes.io/topology-mode: Auto}}
+spec: {clusterIP: 10.0.0.1}
+"#;
+
+    fn app(in_flight: usize) -> App {
+        let mut objects = Objects::default();
+        objects
+            .add_text(Path::new("cluster.yaml"), CLUSTER)
+            .unwrap();
+        let writer = objects.load(StoreRules::default(), Timestamp::UNIX_EPOCH);
+        App {
+            cluster: writer.cluster(),
+            settings: Arc::new(Settings::default()),
+            metrics: Metrics::register(&mut Registry::default()),
+            readiness: Readiness::default(),
+            bodies: Bodies::new(in_flight, in_flight, Duration::from_hours(1)),
+        }
+    }
+
+    /// A review of a slice of `shop/web`, whose answer is longer than it is, with blanks up to a length.
+    fn review(length: usize) -> Request {
+        let zone = |i: usize| if i.is_multiple_of(2) { "a" } else { "b" };
+        let endpoint = |i: usize| json!({"addresses": [i.to_string()], "zone": zone(i)});
+        let endpoints: Vec<_> = (0..20).map(endpoint).collect();
+        let slice = json!({
+            "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "ports": [{"port": 80}],
+            "endpoints": endpoints,
+        });
+        let kind = json!({"group": "discovery.k8s.io", "version": "v1", "kind": "EndpointSlice"});
+        let review = json!({"request": {
+            "uid": "1", "kind": kind, "operation": "CREATE", "namespace": "shop", "object": slice,
+        }});
+        let mut body = review.to_string().into_bytes();
+        body.resize(length.max(body.len()), b' ');
+        Request::builder()
+            .header(header::CONTENT_LENGTH, body.len())
+            .body(Body::from(body))
+            .unwrap()
+    }
+
+    fn far() -> Instant {
+        Instant::now() + Duration::from_hours(1)
+    }
+
+    #[tokio::test]
+    async fn large_bodies_wait_for_a_place_and_small_ones_do_not() {
+        let app = app(64 << 20);
+        let places = app.bodies.places.available_permits();
+        let processors = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(places, processors.div_ceil(2));
+        let all = u32::try_from(places).unwrap();
+        let taken = app.bodies.places.acquire_many(all).await.unwrap();
+        let mut large = Box::pin(answer(&app, review(LARGE + 1), far()));
+        assert!((&mut large).now_or_never().is_none());
+        let small = answer(&app, review(LARGE), far()).await.unwrap();
+        assert!((&mut large).now_or_never().is_none());
+        drop(taken);
+        assert_eq!(large.await.unwrap(), small);
+        assert_eq!(app.bodies.places.available_permits(), places);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_waits_no_longer_than_its_client() {
+        let app = app(64 << 20);
+        let all = u32::try_from(app.bodies.places.available_permits()).unwrap();
+        let taken = app.bodies.places.acquire_many(all).await.unwrap();
+        let soon = Instant::now() + Duration::from_millis(20);
+        let refused = answer(&app, review(LARGE + 1), soon).await.unwrap_err();
+        assert_eq!(
+            (refused.status().as_u16(), refused.limit()),
+            (504, "deadline")
+        );
+        drop(taken);
+        assert!(answer(&app, review(LARGE + 1), far()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_to_be_answered_was_not_decided() {
+        let logged = |app: &App| {
+            let state = app.cluster.service("shop/web").unwrap();
+            state.last_logged[0].load(Ordering::Relaxed)
+        };
+        let small = app(2048);
+        let refused = answer(&small, review(0), far()).await.unwrap_err();
+        assert_eq!(
+            (refused.status().as_u16(), refused.limit()),
+            (503, "in-flight-bytes")
+        );
+        assert_eq!(logged(&small), 0);
+        let large = app(4096);
+        answer(&large, review(0), far()).await.unwrap();
+        assert_ne!(logged(&large), 0);
+    }
 }

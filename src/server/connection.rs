@@ -4,6 +4,7 @@
 //! closes does not try again. So a connection is closed only with an answer that said `Connection: close`, when it has
 //! been idle for longer than any API server keeps one, or when a request that has begun does not come to an end.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
+use hyper::server::conn::http1::Connection;
+use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
@@ -109,6 +112,14 @@ impl Progress {
         }
     }
 
+    /// [`Self::overdue`]; and the next answer of a connection that is old is its last.
+    fn look_at_clock(&self, times: &Times) -> Option<&'static str> {
+        if self.born.elapsed() > times.age {
+            self.last_answer.store(true, Ordering::Release);
+        }
+        self.overdue(times)
+    }
+
     /// The limit that has been passed, if any.
     fn overdue(&self, times: &Times) -> Option<&'static str> {
         let (stage, since) = self.stage();
@@ -188,22 +199,15 @@ pub async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let progress = Arc::new(Progress::new());
-    let io = TokioIo::new(Noted {
-        stream,
-        progress: progress.clone(),
-    });
-    let service = hyper::service::service_fn({
-        let (progress, drain) = (progress.clone(), drain.clone());
-        move |request: Request<Incoming>| {
-            answer(request, router.clone(), progress.clone(), drain.clone())
-        }
-    });
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.header_read_timeout(None).max_buf_size(HEAD_BYTES);
-    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let mut tick = tokio::time::interval(TICK);
     let mut phase = drain.phase();
     let mut closing = false;
+    let stream = Noted {
+        stream,
+        progress: progress.clone(),
+    };
+    let connection = connection(stream, router, progress.clone(), drain);
+    let mut connection = std::pin::pin!(connection);
     loop {
         tokio::select! {
             result = connection.as_mut() => {
@@ -213,12 +217,8 @@ pub async fn serve<S>(
                 return;
             }
             _ = tick.tick() => {
-                if let Some(limit) = progress.overdue(&times) {
-                    overdue(limit);
-                    return;
-                }
-                if progress.born.elapsed() > times.age {
-                    progress.last_answer.store(true, Ordering::Release);
+                if let Some(limit) = progress.look_at_clock(&times) {
+                    return overdue(limit);
                 }
             }
             () = phase.wait_for(Phase::Closing) => closing = true,
@@ -228,6 +228,30 @@ pub async fn serve<S>(
             connection.as_mut().graceful_shutdown();
         }
     }
+}
+
+type Answer = Result<axum::response::Response, Infallible>;
+
+fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    stream: Noted<S>,
+    router: Router,
+    progress: Arc<Progress>,
+    drain: Drain,
+) -> Connection<
+    TokioIo<Noted<S>>,
+    impl HttpService<
+        Incoming,
+        ResBody = Body,
+        Error = Infallible,
+        Future = impl Future<Output = Answer>,
+    >,
+> {
+    let service = hyper::service::service_fn(move |request| {
+        answer(request, router.clone(), progress.clone(), drain.clone())
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.header_read_timeout(None).max_buf_size(HEAD_BYTES);
+    builder.serve_connection(TokioIo::new(stream), service)
 }
 
 /// In the last phase, a connection that is younger than this may still bring its first request.
@@ -241,7 +265,7 @@ async fn answer(
     router: Router,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Result<axum::response::Response, std::convert::Infallible> {
+) -> Answer {
     progress.request_came();
     let left = LeftBody::default();
     let request = request.map(|body| Body::new(ReturnedBody::new(body, left.clone())));

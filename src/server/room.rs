@@ -18,6 +18,9 @@ const UNIT: usize = 1024;
 pub struct NoRoom;
 
 /// What there is for all.
+///
+/// Not charged is what requests are worked with: at once at most one for each processor, and half as many large ones
+/// beside them, each with up to about 20 MiB and two and a half times its body until its answer is charged.
 #[derive(Debug, Clone)]
 pub struct Rooms {
     all: Arc<Semaphore>,

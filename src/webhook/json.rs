@@ -1,8 +1,8 @@
 //! JSON, read piece by piece from one text, with nothing built that nobody asked for.
 //!
-//! A [`Reader`] accepts what `serde_json` accepts and refuses what it refuses, whether a value is used or skipped, in
-//! about a third of the time that types derived from serde's take. What a body can make it hold is bounded: nesting by
-//! [`DEEPEST`], lists and decoded texts by an [allowance](Reader::afford) that their readers draw on.
+//! A [`Reader`] accepts what `serde_json` accepts and refuses what it refuses, whether a value is used or skipped. What a
+//! body can make it hold is bounded: nesting by [`DEEPEST`], lists and decoded texts by an [allowance](Reader::afford)
+//! that their readers draw on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,8 +44,29 @@ pub enum Problem {
     Trailing,
     /// There is more to decode than may be held.
     Memory,
-    /// A field has a type that can't be made do with, as this sentence says.
-    Type(&'static str),
+    /// A value that its reader calls by this name is none of the type that it must be.
+    Type(&'static str, Type),
+}
+
+/// A type that a value must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// An object.
+    Object,
+    /// A string.
+    String,
+    /// A boolean.
+    Bool,
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Object => "an object",
+            Self::String => "a string",
+            Self::Bool => "true or false",
+        })
+    }
 }
 
 impl fmt::Display for Problem {
@@ -63,7 +84,7 @@ impl fmt::Display for Problem {
             Self::Depth => "too many levels of lists and objects",
             Self::Trailing => "trailing characters",
             Self::Memory => "more escapes and lists than there is room for",
-            Self::Type(sentence) => sentence,
+            Self::Type(name, wanted) => return write!(f, "{name} is not {wanted}"),
         })
     }
 }

@@ -5,14 +5,18 @@ use super::json::{Reader, Result};
 /// The longest list, in bytes of JSON, that is compared. An API server's have a few hundred.
 const LONGEST: usize = 256 << 10;
 
-/// Whether two lists say the same but for times and the fields of `annotation`. Lists that are too long never do.
+/// Whether two lists say the same but for times and, where one is named, who manages `annotation`. Lists that are too long
+/// never do.
 #[must_use]
-pub fn agree(one: &str, other: &str, annotation: &str) -> bool {
+pub fn agree(one: &str, other: &str, annotation: Option<&str>) -> bool {
     if one.len().max(other.len()) > LONGEST {
         return false;
     }
-    let field = format!("f:{annotation}");
-    let path = ["fieldsV1", "f:metadata", "f:annotations", &field];
+    let field = annotation.map(|annotation| format!("f:{annotation}"));
+    let path = field
+        .iter()
+        .flat_map(|field| ["fieldsV1", "f:metadata", "f:annotations", field]);
+    let path: Vec<&str> = path.collect();
     let said = |list: &str| said(list, &path).ok();
     said(one).is_some_and(|one| said(other) == Some(one))
 }
@@ -69,7 +73,19 @@ mod tests {
     }
 
     fn agree_on_trigger(one: &str, other: &str) -> bool {
-        agree(&format!("[{one}]"), &format!("[{other}]"), "trigger")
+        agree(&format!("[{one}]"), &format!("[{other}]"), Some("trigger"))
+    }
+
+    #[test]
+    fn who_manages_the_annotation_counts_where_it_is_not_taken_along() {
+        let alone = entry("m", "1", r#""f:annotations":{".":{},"f:trigger":{}},"#);
+        let two = format!(
+            "{alone},{}",
+            entry("bob", "1", r#""f:annotations":{"f:trigger":{}},"#)
+        );
+        let agree = |other: &str| agree(&format!("[{alone}]"), &format!("[{other}]"), None);
+        assert!(agree(&alone) && !agree(&two));
+        assert!(!agree(&entry("m", "1", "")));
     }
 
     #[test]
@@ -100,6 +116,6 @@ mod tests {
     #[test]
     fn lists_without_end_are_not_looked_at() {
         let long = format!("[{}{{}}]", "{},".repeat(LONGEST / 3));
-        assert!(!agree(&long, &long, "trigger"));
+        assert!(!agree(&long, &long, None));
     }
 }

@@ -1,15 +1,12 @@
-//! `/mutate`: from the bytes of a review to the bytes of its answer. Nothing is written and nobody asked; all that stays
-//! is what was last decided, for the log.
+//! `/mutate`: from the bytes of a review to the bytes of its answer. Nothing is written and nobody asked.
 
-use std::hash::{Hash as _, Hasher as _};
-use std::sync::atomic::Ordering;
-
+use super::decided::Decided;
 use super::patch::{self, Idle, Wanted};
 use super::review::{self, BadReview, Operation};
 use super::stored::{self, StoredEndpoints};
 use crate::cluster::loose::WireText;
 use crate::cluster::slice::{self, SliceRecord};
-use crate::cluster::store::{Cluster, ServiceState, log_slot};
+use crate::cluster::store::Cluster;
 use crate::cluster::wire::EndpointSlice;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::settings::{Mode, Settings};
@@ -25,6 +22,8 @@ pub struct Answer {
     pub decision: &'static str,
     /// The word of the reason, empty for hints.
     pub reason: &'static str,
+    /// What the log is to be told once the answer goes out; nothing of a dry run, which leaves no trace.
+    pub decided: Option<Decided>,
 }
 
 /// Answers a review.
@@ -43,6 +42,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
             operation,
             decision: Verdict::Untouched.word(),
             reason: "OtherKind",
+            decided: None,
         });
     };
     // The namespace is the request's: the object may not say.
@@ -60,28 +60,33 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         Mode::Active => patch_for(&decision, object, request.stored(), || request.idle()),
         Mode::Observe | Mode::Off => None,
     };
-    // A dry run leaves no trace: what it decides is not what was decided before the next write.
-    if let Some(state) = snapshot.service().filter(|_| !request.is_dry_run()) {
-        log_change(
-            state,
-            service.as_deref().unwrap_or_default(),
-            &slice,
-            &decision,
-        );
-    }
+    let state = snapshot.service().filter(|_| !request.is_dry_run());
     Ok(Answer {
         body: review::allow(&request, patch.as_deref()),
         operation,
         decision: decision.verdict.word(),
-        reason: decision.reason.as_ref().map_or("", |reason| reason.word()),
+        reason: decision.reason_word(),
+        decided: state.zip(service).map(|(state, service)| Decided {
+            state: state.clone(),
+            service,
+            slice: slice.name,
+            address_type: slice.address_type,
+            decision,
+        }),
     })
 }
 
 /// The answer when a decision failed in a way that should never be: allowed, untouched.
 #[must_use]
-pub fn allow_untouched(body: &[u8]) -> Option<Vec<u8>> {
+pub fn allow_untouched(body: &[u8]) -> Option<Answer> {
     let request = review::parse(body).ok()?;
-    Some(review::allow(&request, None))
+    Some(Answer {
+        body: review::allow(&request, None),
+        operation: Operation::Other,
+        decision: Verdict::Untouched.word(),
+        reason: "Panic",
+        decided: None,
+    })
 }
 
 /// The patch that carries out a decision. Whether the write is idle is asked where it makes a difference.
@@ -107,37 +112,4 @@ pub fn patch_for<'a, T: WireText>(
         }
     };
     patch::build(object, old, &wanted, idle)
-}
-
-/// One line for each decision that is not what it was for this Service and address type.
-fn log_change(state: &ServiceState, service: &str, slice: &SliceRecord, decision: &Decision) {
-    let reason = decision.reason.as_ref().map_or("", |reason| reason.word());
-    let mut hasher = std::hash::DefaultHasher::new();
-    (decision.verdict, reason).hash(&mut hasher);
-    // Zero stands for nothing decided yet.
-    let now = hasher.finish() | 1;
-    let before = state.last_logged[log_slot(slice.address_type)].swap(now, Ordering::Relaxed);
-    if before == now {
-        return;
-    }
-    let (decided, address_type) = (decision.verdict.word(), slice.address_type.word());
-    if before == 0 && decision.verdict == Verdict::Untouched {
-        tracing::debug!(
-            service,
-            address_type,
-            decision = decided,
-            reason,
-            "{}",
-            decision.message()
-        );
-    } else {
-        tracing::info!(
-            service,
-            address_type,
-            decision = decided,
-            reason,
-            "{}",
-            decision.message()
-        );
-    }
 }

@@ -77,8 +77,21 @@ fn stored_hints<'a, T: WireText>(
     let old = StoredEndpoints::of(Some(old));
     for_ready(object, |place, endpoint| {
         let stored = old.before(place, endpoint)?;
-        is_hinted(stored).then_some(Wanted::Stored(stored.hints.get()?))
+        let hints = stored.hints.get()?;
+        (is_hinted(stored) && has_names(hints)).then_some(Wanted::Stored(hints))
     })
+}
+
+/// Whether no name is longer than any zone's or node's. Longer ones are stored nowhere, and copies of an endpoint would
+/// repeat them in the patch as often as there are copies.
+fn has_names<T: WireText>(hints: &Hints<T>) -> bool {
+    const LONGEST: usize = 253;
+    let mut names = hints
+        .for_zones
+        .items()
+        .iter()
+        .chain(hints.for_nodes.items());
+    names.all(|hint| name(hint).is_none_or(|name| name.len() <= LONGEST))
 }
 
 fn is_hinted<T: WireText>(endpoint: &Endpoint<T>) -> bool {
@@ -258,10 +271,9 @@ impl Patch {
         idle: Idle<'_>,
     ) {
         let stored = trigger_time(old);
-        if trigger_time(object).is_none() || stored.is_none() {
-            let Some(managed_fields) = idle.managed_fields else {
-                return;
-            };
+        if (trigger_time(object).is_none() || stored.is_none())
+            && let Some(managed_fields) = idle.managed_fields
+        {
             self.operation("add", "/metadata/managedFields");
             self.write(managed_fields);
             self.end();
@@ -358,13 +370,15 @@ mod tests {
 
     /// The patch on a slice that is sent without hints and stored with one for zone a, when `zone` is wanted.
     fn restored(sent: &str, stored: &str, zone: &str) -> String {
+        restored_with(Some(r#"[{"manager":"m"}]"#), sent, stored, zone)
+    }
+
+    fn restored_with(managed_fields: Option<&str>, sent: &str, stored: &str, zone: &str) -> String {
         let (object, old) = (
             with_annotations(sent, BARE),
             with_annotations(stored, HINTED),
         );
-        let idle = Idle {
-            managed_fields: Some(r#"[{"manager":"m"}]"#),
-        };
+        let idle = Idle { managed_fields };
         text(build(&object, Some(&old), &[Wanted::Zone(zone)], || {
             Some(idle)
         }))
@@ -402,6 +416,14 @@ mod tests {
             gone.contains(&operation) && gone.contains(MANAGED),
             "{gone}"
         );
+    }
+
+    #[test]
+    fn a_trigger_time_comes_back_where_nobody_manages_fields() {
+        let back = restored_with(None, "{}", ONE, "a");
+        let operation = format!(r#"{{"op":"add","path":"{TRIGGER_TIME_PATH}","value":"1"}}"#);
+        assert!(back.contains(&operation), "{back}");
+        assert!(!back.contains("managedFields"), "{back}");
     }
 
     /// Endpoints with an address, a condition `ready` and the zones that they are hinted for.
@@ -445,6 +467,14 @@ mod tests {
         let another_pod = slice(r#"{"endpoints":[{"addresses":["10.0.0.1"]}]}"#);
         assert!(kept(&another_pod, Some(&stored)).is_empty());
         assert!(kept(&another_pod, None).is_empty());
+    }
+
+    #[test]
+    fn hints_that_no_api_server_stores_are_not_repeated_for_every_copy() {
+        let stored = |length| endpoints(&[(1, true, &[&"a".repeat(length)])]);
+        let copies = endpoints(&[(1, true, &[]), (1, true, &[])]);
+        assert_eq!(kept(&copies, Some(&stored(253))).len(), 2);
+        assert_eq!(kept(&copies, Some(&stored(254))), ["-0/hints", "-1/hints"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::json::{self, Fault, Problem, Reader};
+use super::json::{self, Fault, Problem, Reader, Type};
 use super::patch::Idle;
 use super::sent::SentSlice;
 use crate::cluster::loose::Text;
@@ -110,11 +110,11 @@ pub fn parse(body: &[u8]) -> Result<Request<'_>, BadReview> {
 fn read_review<'a>(reader: &mut Reader<'a>) -> json::Result<AdmissionReview<'a>> {
     let mut review = AdmissionReview::default();
     if reader.peek()? != b'{' {
-        return Err(other_type(reader, "it is not an object"));
+        return Err(other_type(reader, "it", Type::Object));
     }
     reader.object(|reader, key| {
         match &*key {
-            "apiVersion" => review.api_version = text(reader, "apiVersion is not a string")?,
+            "apiVersion" => review.api_version = text(reader, "apiVersion")?,
             "request" => review.request = read_request(reader)?,
             _ => reader.skip()?,
         }
@@ -125,20 +125,14 @@ fn read_review<'a>(reader: &mut Reader<'a>) -> json::Result<AdmissionReview<'a>>
 
 fn read_request<'a>(reader: &mut Reader<'a>) -> json::Result<Option<Request<'a>>> {
     let mut request = Request::default();
-    let there = object_or_null(reader, "request is not an object", |reader, key| {
+    let there = object_or_null(reader, "request", |reader, key| {
         match key {
-            "uid" => request.uid = text(reader, "request.uid is not a string")?,
+            "uid" => request.uid = text(reader, "request.uid")?,
             "kind" => request.kind = read_kind(reader)?,
-            "operation" => {
-                request.operation = text(reader, "request.operation is not a string")?;
-            }
-            "namespace" => {
-                request.namespace = text(reader, "request.namespace is not a string")?;
-            }
-            "subResource" => {
-                request.sub_resource = text(reader, "request.subResource is not a string")?;
-            }
-            "dryRun" => request.dry_run = flag(reader, "request.dryRun is not true or false")?,
+            "operation" => request.operation = text(reader, "request.operation")?,
+            "namespace" => request.namespace = text(reader, "request.namespace")?,
+            "subResource" => request.sub_resource = text(reader, "request.subResource")?,
+            "dryRun" => request.dry_run = flag(reader, "request.dryRun")?,
             "object" => request.object = SentSlice::read(reader, &request.old_object)?,
             "oldObject" => request.old_object = SentSlice::read(reader, &request.object)?,
             _ => reader.skip()?,
@@ -150,11 +144,11 @@ fn read_request<'a>(reader: &mut Reader<'a>) -> json::Result<Option<Request<'a>>
 
 fn read_kind<'a>(reader: &mut Reader<'a>) -> json::Result<GroupVersionKind<'a>> {
     let mut kind = GroupVersionKind::default();
-    object_or_null(reader, "request.kind is not an object", |reader, key| {
+    object_or_null(reader, "request.kind", |reader, key| {
         match key {
-            "group" => kind.group = text(reader, "request.kind.group is not a string")?,
-            "version" => kind.version = text(reader, "request.kind.version is not a string")?,
-            "kind" => kind.kind = text(reader, "request.kind.kind is not a string")?,
+            "group" => kind.group = text(reader, "request.kind.group")?,
+            "version" => kind.version = text(reader, "request.kind.version")?,
+            "kind" => kind.kind = text(reader, "request.kind.kind")?,
             _ => reader.skip()?,
         }
         Ok(())
@@ -165,7 +159,7 @@ fn read_kind<'a>(reader: &mut Reader<'a>) -> json::Result<GroupVersionKind<'a>> 
 /// Whether there is an object, all of whose members have been read.
 fn object_or_null<'a>(
     reader: &mut Reader<'a>,
-    otherwise: &'static str,
+    name: &'static str,
     mut member: impl FnMut(&mut Reader<'a>, &str) -> json::Result<()>,
 ) -> json::Result<bool> {
     match reader.peek()? {
@@ -173,29 +167,29 @@ fn object_or_null<'a>(
             .object(|reader, key| member(reader, &key))
             .map(|()| true),
         b'n' => reader.null().map(|()| false),
-        _ => Err(other_type(reader, otherwise)),
+        _ => Err(other_type(reader, name, Type::Object)),
     }
 }
 
-fn text<'a>(reader: &mut Reader<'a>, otherwise: &'static str) -> json::Result<Cow<'a, str>> {
+fn text<'a>(reader: &mut Reader<'a>, name: &'static str) -> json::Result<Cow<'a, str>> {
     match reader.peek()? {
         b'"' => reader.string()?.ok_or(reader.fault(Problem::Memory)),
         b'n' => reader.null().map(|()| Cow::default()),
-        _ => Err(other_type(reader, otherwise)),
+        _ => Err(other_type(reader, name, Type::String)),
     }
 }
 
-fn flag(reader: &mut Reader<'_>, otherwise: &'static str) -> json::Result<bool> {
+fn flag(reader: &mut Reader<'_>, name: &'static str) -> json::Result<bool> {
     match reader.peek()? {
         b't' | b'f' => reader.bool(),
         b'n' => reader.null().map(|()| false),
-        _ => Err(other_type(reader, otherwise)),
+        _ => Err(other_type(reader, name, Type::Bool)),
     }
 }
 
 /// That the next value has another type than it must have, or is none at all.
-fn other_type(reader: &mut Reader<'_>, sentence: &'static str) -> Fault {
-    let fault = reader.fault(Problem::Type(sentence));
+fn other_type(reader: &mut Reader<'_>, name: &'static str, wanted: Type) -> Fault {
+    let fault = reader.fault(Problem::Type(name, wanted));
     reader.skip().err().unwrap_or(fault)
 }
 

@@ -21,8 +21,8 @@ const MOST_HINTS: usize = 8;
 /// Labels or annotations. Kubernetes sets no number, but all keys and values of annotations may have 256 KiB.
 const MOST_PAIRS: usize = 10_000;
 
-/// Members of a slice and its metadata that are compared by their text. There are about a dozen.
-const MOST_OTHERS: usize = 64;
+/// Members of a slice, or of its metadata, that are compared by their text. There are about half a dozen of each.
+const MOST_MEMBERS: usize = 64;
 
 /// A slice that a request brings.
 #[derive(Debug, Default)]
@@ -37,19 +37,30 @@ pub struct SentSlice<'a> {
 struct Rest<'a> {
     managed_fields: Option<&'a str>,
     endpoints: Vec<HintsApart<'a>>,
-    /// All members of the slice and its metadata except endpoints, annotations, managedFields, generation and
-    /// resourceVersion.
-    others: Vec<&'a str>,
+    /// Those of the slice except metadata and endpoints.
+    members: Members<'a>,
+    /// Those of its metadata except annotations, managedFields, generation and resourceVersion.
+    metadata: Members<'a>,
+}
+
+/// Members of an object, each with its key.
+#[derive(Debug, Default)]
+struct Members<'a> {
+    texts: Vec<&'a str>,
     has_more: bool,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Members<'a> {
     fn note(&mut self, member: &'a str) {
-        if self.others.len() < MOST_OTHERS {
-            self.others.push(member);
+        if self.texts.len() < MOST_MEMBERS {
+            self.texts.push(member);
         } else {
             self.has_more = true;
         }
+    }
+
+    fn equal(&self, other: &Self) -> bool {
+        !self.has_more && !other.has_more && self.texts == other.texts
     }
 }
 
@@ -122,7 +133,7 @@ impl<'a> SentSlice<'a> {
                 "ports" => slice.ports = list(reader, MOST_PORTS, port)?,
                 _ => reader.skip()?,
             }
-            rest.note(reader.since(start));
+            rest.members.note(reader.since(start));
             Ok(())
         })?;
         Ok(Self { slice, rest })
@@ -134,12 +145,15 @@ impl<'a> SentSlice<'a> {
     #[must_use]
     pub fn idle(&self, stored: &Self) -> Option<Idle<'a>> {
         let (rest, stored_rest) = (&self.rest, &stored.rest);
+        // Where the annotation only changes, whoever begins to manage it must find that stored, and the value too.
+        let only_changes = self.has_trigger_time() && stored.has_trigger_time();
+        let taken_along = (!only_changes).then_some(TRIGGER_TIME);
         let same_managers = match (rest.managed_fields, stored_rest.managed_fields) {
-            (Some(sent), Some(stored)) => managers::agree(sent, stored, TRIGGER_TIME),
+            (Some(sent), Some(stored)) => managers::agree(sent, stored, taken_along),
             (sent, stored) => sent == stored,
         };
-        let idle = !(rest.has_more || stored_rest.has_more)
-            && rest.others == stored_rest.others
+        let idle = rest.members.equal(&stored_rest.members)
+            && rest.metadata.equal(&stored_rest.metadata)
             && self.has_endpoints_of(stored)
             && self.other_annotations()? == stored.other_annotations()?
             && same_managers;
@@ -163,6 +177,12 @@ impl<'a> SentSlice<'a> {
                 .iter()
                 .zip(theirs)
                 .all(|(one, other)| one.equals(other))
+    }
+
+    fn has_trigger_time(&self) -> bool {
+        let metadata = self.slice.get().and_then(|slice| slice.metadata.get());
+        let annotations = metadata.and_then(|metadata| metadata.annotations.get());
+        annotations.is_some_and(|annotations| annotations.has(TRIGGER_TIME))
     }
 
     /// All annotations but the trigger time; nothing where any is odd.
@@ -201,7 +221,7 @@ fn metadata<'a>(reader: &mut Reader<'a>, rest: &mut Rest<'a>) -> Result<Loose<Me
             "labels" => metadata.labels = pairs(reader)?,
             _ => reader.skip()?,
         }
-        rest.note(reader.since(start));
+        rest.metadata.note(reader.since(start));
         Ok(())
     })
 }
@@ -700,6 +720,15 @@ mod tests {
             !idle(["", "7", ""], ["", "7", ""]),
             "odd endpoints are never known to be the same"
         );
+    }
+
+    #[test]
+    fn a_member_of_the_slice_is_none_of_its_metadata() {
+        let member = r#""zones":["a"]"#;
+        let inside = format!(r#"{{"metadata":{{{member}}},"endpoints":[]}}"#);
+        let outside = format!(r#"{{"metadata":{{}},{member},"endpoints":[]}}"#);
+        assert!(is_idle(&inside, &inside) && is_idle(&outside, &outside));
+        assert!(!is_idle(&inside, &outside) && !is_idle(&outside, &inside));
     }
 
     #[test]

@@ -417,7 +417,7 @@ fn the_sample_names_what_is_left_out_and_tells_one_from_several() {
         "worker-c3 (NotReady)",
         "worker-new (Settling: new, and still without zone or CPU)",
         "2 ready endpoints for 3 zones, and each zone needs one of its own; 2 more ready endpoints would do.",
-        "Endpoint 10.1.0.66 and 2 more have no zone",
+        "Endpoints 10.1.0.66, 10.1.0.67, 10.1.0.68 have no zone",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
@@ -535,6 +535,49 @@ fn node_hints_are_told_as_kube_proxy_follows_them() {
         "zone-a, zone-b: nodes that no endpoint names use the zone's hinted endpoints",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn of_an_address_with_two_copies_the_one_that_counts_has_the_node_hints() {
+    let hints = serde_json::json!({"forNodes": [{"name": "node-zone-c"}]});
+    let going = endpoints(&["zone-c"])[0]
+        .clone()
+        .with("/conditions/terminating", true.into())
+        .with("/hints", hints);
+    let copy = slice_of("local", vec![going]).with("/metadata/name", "local-0".into());
+    let input = cluster::sample()
+        + &node_hinted("local", ["zone-a", "zone-b", "zone-b"])
+        + "---\n"
+        + &yaml(&copy);
+    let output = run_with_input(&["explain", "local", "-o", "json", "-f", "-"], &input);
+    let report: Value = serde_json::from_str(assert_success(&output)).unwrap();
+    let modes = report["services"][0]["zones"].as_array().unwrap().iter();
+    let modes: Vec<_> = modes
+        .map(|zone| zone["kubeProxy"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        modes,
+        ["PreferSameNode", "PreferSameNode", "PreferSameZone"]
+    );
+}
+
+#[test]
+fn ports_that_differ_are_told_of() {
+    let metrics = serde_json::json!([{"name": "metrics", "port": 9090, "protocol": "TCP"}]);
+    let other = web_in_b("web-2").with("/ports", metrics);
+    let both = cluster::sample() + "---\n" + &yaml(&balanced()) + "---\n" + &yaml(&other);
+    let one = cluster::sample() + "---\n" + &yaml(&balanced());
+    for (input, differ) in [(both, true), (one, false)] {
+        let explain = |more: &[&str]| {
+            let arguments = [&["explain", "web", "-f", "-"], more].concat();
+            let output = run_with_input(&arguments, &input);
+            assert_success(&output).to_owned()
+        };
+        let report: Value = serde_json::from_str(&explain(&["-o", "json"])).unwrap();
+        assert_eq!(report["services"][0]["portsDiffer"], differ);
+        let told = flowing(&explain(&[])).contains("these figures are of all ports together");
+        assert_eq!(told, differ);
     }
 }
 
@@ -751,6 +794,32 @@ fn the_demo_plays_other_files_and_names_one_that_is_missing() {
         2,
         &["error: no/such.yaml: No such file"],
     );
+}
+
+/// Plays the sample cluster with these slices, in this order, and checks that the answers are as planned.
+fn assert_plays(slices: &[Value]) {
+    let documents: Vec<String> = slices.iter().map(yaml).collect();
+    let input = cluster::sample() + "---\n" + &documents.join("---\n");
+    assert_success(&run_with_input(&["demo", "--once", "-f", "-"], &input));
+}
+
+#[test]
+fn the_demo_sends_slices_in_the_order_in_which_they_are_planned() {
+    let second = web_in_b("web-2");
+    assert_plays(&[second, hinted(&balanced(), &ZONES)]);
+}
+
+#[test]
+fn the_report_looks_at_all_slices_of_a_service_that_the_webhook_looks_at() {
+    let of_odd_type = web_in_b("web-2").with("/addressType", 7.into());
+    assert_plays(&[balanced(), of_odd_type]);
+}
+
+/// A slice whose hints are so one-sided that no others fit beside them.
+fn web_in_b(name: &str) -> Value {
+    let endpoints = (10..16).map(|number| cluster::endpoint(number, "zone-b"));
+    let slice = cluster::web(endpoints.collect()).with("/metadata/name", name.into());
+    hinted(&slice, &["zone-b"; 6])
 }
 
 #[test]

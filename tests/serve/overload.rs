@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::binary::{Serve, Setup, apply, write};
 use super::client::{Connection, head, request};
-use super::cluster::{With as _, ZONES, balanced, endpoints, hinted, review, slice_of};
+use super::cluster::{
+    self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
+};
 use super::wait::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
@@ -26,14 +28,16 @@ fn padded(length: usize) -> Vec<u8> {
     body
 }
 
-/// A slice of `shop/web` with so many endpoints, and nothing in them that is not needed.
-fn slice_with(count: usize) -> Value {
-    let endpoint = |number: usize| {
-        let (a, b, c) = (number / 62_500, number / 250 % 250, number % 250);
-        serde_json::json!({"addresses": [format!("10.{a}.{b}.{c}")], "zone": ZONES[number % 3]})
+/// A slice of `shop/web` with as many endpoints, and as many hints with as long names, as are ever put back.
+fn largest() -> Value {
+    let names = |length: usize| -> Vec<Value> {
+        let name = |number: usize| json!({"name": format!("{number}{}", "x".repeat(length - 1))});
+        (0..8).map(name).collect()
     };
-    let endpoints: Vec<Value> = (0..count).map(endpoint).collect();
-    balanced().with("/endpoints", endpoints.into())
+    let hints = json!({"forZones": names(253), "forNodes": names(253)});
+    let endpoint =
+        |number: usize| endpoint(number, ZONES[number % 3]).with("/hints", hints.clone());
+    web((0..1000).map(endpoint).collect())
 }
 
 fn assert_serves(connection: &mut Connection) {
@@ -132,54 +136,37 @@ fn large_bodies_that_do_not_end_leave_room_for_small_ones() {
 
 #[test]
 fn an_answer_that_is_not_read_keeps_its_room() {
-    let serve = Serve::with(&[
-        ("--max-body-bytes", "4Mi"),
-        ("--max-in-flight-bytes", "8Mi"),
-        ("--request-timeout", "5m"),
-    ]);
-    // The answer has to be more than the buffers of both sides take.
-    let slice = slice_with(40_000);
-    let body = review("CREATE", &slice, None).to_string().into_bytes();
+    let odd = web(endpoints(&ZONES))
+        .with("/metadata/name", json!("web-2"))
+        .with("/endpoints/0/conditions/ready", json!("yes"));
+    let serve = Setup::new()
+        .cluster(&format!("{}---\n{odd}\n", cluster::sample()))
+        .flag("--max-body-bytes", "8Mi")
+        .flag("--max-in-flight-bytes", "12Mi")
+        .flag("--request-timeout", "5m")
+        .start();
+    // The answer has to be more than the buffers of both sides take: all hints that are stored, since beside a slice that
+    // can't be read none can be planned.
+    let stored = largest();
+    let sent = web((0..1000)
+        .map(|number| endpoint(number, ZONES[number % 3]))
+        .collect());
+    let body = review("UPDATE", &sent, Some(&stored))
+        .to_string()
+        .into_bytes();
     let mut deaf = serve.connect();
     deaf.receive_little();
     deaf.send(&request(PATIENT, &body));
     serve.wait_for_count(
         "zonewise_admission_requests_total",
-        &[("decision", "Hints")],
+        &[("reason", "UnreadableObject")],
         1,
     );
     assert!(finds_no_room(&serve, &body), "there is an answer to keep");
-    assert_serves(&mut serve.connect());
+    let other = slice_of("api", endpoints(&ZONES));
+    assert_eq!(serve.create(&other).stored, hinted(&other, &ZONES));
     drop(deaf);
     until("its room is free", || !finds_no_room(&serve, &body));
-}
-
-#[test]
-fn large_bodies_do_not_hold_up_small_ones() {
-    let serve = Serve::with(&[("--request-timeout", "5m")]);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let slice = slice_with(100_000);
-    let body = review("CREATE", &slice, None).to_string().into_bytes();
-    let mut large: Vec<Connection> = (0..workers).map(|_| hold(&serve, &body)).collect();
-    let mut small = serve.connect();
-    for _ in 0..3 {
-        assert_serves(&mut small);
-    }
-    for connection in &mut large {
-        connection.send(&body[body.len() - 1..]);
-    }
-    for _ in 0..3 {
-        assert_serves(&mut small);
-    }
-    for connection in &mut large {
-        assert!(
-            !connection.has_news(Duration::from_millis(1)),
-            "the small ones were answered first"
-        );
-    }
-    for mut connection in large {
-        assert_eq!(connection.answer().status, 200);
-    }
 }
 
 #[test]
@@ -218,36 +205,6 @@ fn a_request_whose_time_is_over_is_not_worked_on() {
     assert_eq!(serve.admitted(&[]), 0);
     assert_eq!(serve.count(REJECTED, &[]), 1);
     assert_serves(&mut serve.connect());
-}
-
-#[test]
-fn a_large_body_waits_for_the_others_no_longer_than_its_client_does() {
-    let serve = Serve::with(&[("--request-timeout", "5m")]);
-    let slice = slice_with(60_000);
-    let body = review("CREATE", &slice, None).to_string().into_bytes();
-    let mut others: Vec<Connection> = (0..8).map(|_| hold(&serve, &body)).collect();
-    for connection in &mut others {
-        connection.send(&body[body.len() - 1..]);
-    }
-    let large = padded(300 << 10);
-    until("one is told that its time is over", || {
-        let answer = serve.connect().post("/mutate?timeout=50ms", &large);
-        assert!(
-            [200, 408, 504].contains(&answer.status),
-            "{}",
-            answer.text()
-        );
-        answer.status == 504
-    });
-    assert!(serve.count(REJECTED, &[("limit", "deadline")]) > 0);
-    for mut connection in others {
-        assert_eq!(connection.answer().status, 200);
-    }
-    let answer = serve.connect().post(PATIENT, &large);
-    assert_eq!(
-        apply(&answer, &balanced()).stored,
-        hinted(&balanced(), &ZONES)
-    );
 }
 
 #[test]

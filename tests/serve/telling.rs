@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::binary::{Serve, Setup, replace};
 use super::client::{Connection, head};
-use super::cluster::{self, With as _, ZONES, balanced, endpoints, hinted, review, slice_of, web};
+use super::cluster::{
+    self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
+};
 use super::wait::until;
 
 const GAUGES: [&str; 14] = [
@@ -282,6 +284,24 @@ fn a_changed_decision_is_logged_once_and_an_unchanged_one_never() {
             .is_some_and(|time| time.ends_with('Z')),
         "{strip}"
     );
+}
+
+#[test]
+fn a_slice_that_waits_for_its_siblings_is_no_changed_decision() {
+    let in_b = web((10..16).map(|number| endpoint(number, "zone-b")).collect())
+        .with("/metadata/name", json!("web-2"));
+    let stale = hinted(&in_b, &["zone-b"; 6]);
+    let serve = Setup::new()
+        .cluster(&format!("{}---\n{stale}\n", cluster::sample()))
+        .start();
+    for _ in 0..2 {
+        serve.create(&balanced());
+        serve.update(&in_b, &stale);
+    }
+    assert_eq!(serve.admitted(&[("reason", "SiblingsOutOfStep")]), 2);
+    let decisions = serve.logged_decisions();
+    let decided: Vec<_> = decisions.iter().map(|line| &line["decision"]).collect();
+    assert_eq!(decided, ["Hints"]);
 }
 
 #[test]

@@ -126,6 +126,25 @@ impl<'w> Scene<'w> {
         self.create(&slice(name, service, endpoints, &[])).await
     }
 
+    /// Waits until zonewise has heard of a slice with a ready endpoint in a zone: only then does it know the zone of a
+    /// copy that does not say.
+    pub async fn is_known(&self, known: &EndpointSlice, service: &str) {
+        let mut copy = known.endpoints[0].clone();
+        copy.zone = None;
+        copy.hints = None;
+        copy.conditions.get_or_insert_default().terminating = Some(true);
+        let probe = slice("probe", service, &[copy], &[]);
+        let name = slices::name_of(known);
+        eventually(
+            &format!("zonewise knows slice {name}"),
+            async || match slices::hinted(&[self.dry_run(&probe).await]) {
+                Ok(_) => Ok(()),
+                Err(fault) => Err(fault),
+            },
+        )
+        .await;
+    }
+
     /// Creates pods of an app, so many on each node.
     pub async fn pods(&self, app: &str, nodes: &[(&str, usize)]) {
         self.pods_listening_on(8080, app, nodes).await;
