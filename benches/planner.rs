@@ -2,6 +2,7 @@
 //!
 //! - `auto`: heuristic Auto alone, from the zones of endpoints to the zones of hints.
 //! - `decide`: what one request asks: a snapshot of the store, and the hints of one slice among its siblings.
+//! - `look_at_all`: a look at each of 10,000 Services of 10 endpoints on 5,000 nodes, which a change of capacity asks.
 //! - `decide_whole`: the same with all endpoints in one slice, which gives what one call of `AddHints` gives.
 
 use std::hint::black_box;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use zonewise::cluster::files::{Objects, typed_slice};
 use zonewise::cluster::slice::SliceRecord;
 use zonewise::cluster::store::{Cluster, StoreRules};
+use zonewise::controller::look::look;
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
 use zonewise::planner::allocation::Threshold;
 use zonewise::planner::auto::Origin;
@@ -44,6 +46,7 @@ fn main() {
         .configure_from_args();
     time_auto(&mut criterion);
     time_decisions(&mut criterion);
+    time_looks(&mut criterion);
     criterion.final_summary();
 }
 
@@ -85,6 +88,59 @@ fn time_decisions(criterion: &mut Criterion) {
         }
         group.finish();
     }
+}
+
+fn time_looks(criterion: &mut Criterion) {
+    const SERVICES: usize = 10_000;
+    let cluster = large_cluster(5000, SERVICES);
+    let settings = Settings::default();
+    let names = cluster.service_names();
+    assert_eq!(names.len(), SERVICES);
+    let mut group = criterion.benchmark_group("look_at_all");
+    group.throughput(throughput(SERVICES)).sample_size(10);
+    group.bench_function(BenchmarkId::from_parameter(SERVICES), |bencher| {
+        bencher.iter(|| {
+            let looks = names.iter().map(|name| look(&cluster, &settings, name));
+            looks.map(|look| look.drifted.len()).sum::<usize>()
+        });
+    });
+    group.finish();
+}
+
+fn large_cluster(nodes: usize, services: usize) -> Arc<Cluster> {
+    let node = |i: usize| {
+        json!({
+            "metadata": {"name": format!("node-{i}"), "labels": {"topology.kubernetes.io/zone": ZONES[i % 3]}},
+            "status": {
+                "allocatable": {"cpu": "4"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        })
+    };
+    let service = |i: usize| {
+        json!({
+            "metadata": {
+                "name": format!("web-{i}"),
+                "namespace": "shop",
+                "annotations": {"service.kubernetes.io/topology-mode": "Auto"},
+            },
+            "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
+        })
+    };
+    let slice = |i: usize| {
+        let mut slice = slices(10, 10, |_| None).remove(0);
+        slice["metadata"]["name"] = format!("web-{i}-x").into();
+        slice["metadata"]["labels"]["kubernetes.io/service-name"] = format!("web-{i}").into();
+        slice
+    };
+    let objects = Objects {
+        nodes: (0..nodes).map(node).collect(),
+        services: (0..services).map(service).collect(),
+        slices: (0..services).map(slice).collect(),
+    };
+    objects
+        .load(StoreRules::default(), Timestamp::now())
+        .cluster()
 }
 
 /// A Service in a cluster.
