@@ -1,6 +1,6 @@
 //! A look at one Service: what a fresh decision on each of its slices gives, and which slices differ from that.
 
-use crate::cluster::slice::AddressType;
+use crate::cluster::slice::{AddressType, SliceRecord};
 use crate::cluster::store::Cluster;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::settings::Settings;
@@ -19,7 +19,8 @@ pub struct Look {
 pub struct DriftedSlice {
     /// Its name.
     pub name: Box<str>,
-    /// Whether it has no hints and should: if it was just written, the API server did not ask.
+    /// Whether it has no hints, nor has any other slice of its address type, and should: if it was just written, the API
+    /// server did not ask. Beside slices with hints it may have been left without for their sake.
     pub was_bypassed: bool,
 }
 
@@ -44,14 +45,16 @@ pub fn look(cluster: &Cluster, settings: &Settings, service: &str) -> Look {
     let Some(state) = snapshot.service().cloned() else {
         return look;
     };
+    let is_bare = |slice: &SliceRecord| slice.endpoints.iter().all(|e| e.hints.zones().is_empty());
     for slice in state.slices.iter() {
         let decision = decide(&snapshot, Some(service), slice, settings);
         let is_carried_out = decision.is_carried_out(slice);
         if !is_carried_out {
-            let is_bare = slice.endpoints.iter().all(|e| e.hints.zones().is_empty());
+            let mut of_type = state.slices.iter();
             look.drifted.push(DriftedSlice {
                 name: slice.name.clone(),
-                was_bypassed: decision.verdict == Verdict::Hints && is_bare,
+                was_bypassed: decision.verdict == Verdict::Hints
+                    && of_type.all(|s| s.address_type != slice.address_type || is_bare(s)),
             });
         }
         look.note(slice.address_type, decision, is_carried_out);
