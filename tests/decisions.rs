@@ -490,6 +490,35 @@ fn hints_that_were_stored_stay_though_the_controller_leaves_them_out() {
 }
 
 #[test]
+fn only_a_slice_with_the_hints_that_are_decided_is_as_decided() {
+    let world = World::auto();
+    let is_carried_out = |slice: &Value| {
+        let record = SliceRecord::read(&typed_slice(slice).unwrap());
+        world.decide(slice, Some(slice)).is_carried_out(&record)
+    };
+    let right = hinted(slice("abcA"), "a b c -");
+    assert!(is_carried_out(&right));
+    assert!(!is_carried_out(&slice("abcA")), "no hints");
+    let mut stray = right.clone();
+    stray["endpoints"][3]["hints"] = json!({"forZones": [{"name": "a"}]});
+    assert!(
+        !is_carried_out(&stray),
+        "a hint on an endpoint that is not ready"
+    );
+    let mut for_node = right.clone();
+    for_node["endpoints"][0]["hints"]["forNodes"] = json!([{"name": "node-a"}]);
+    assert!(!is_carried_out(&for_node), "a hint for a node");
+    assert!(
+        is_carried_out(&slice("ab")),
+        "too few endpoints, and no hints"
+    );
+    assert!(
+        !is_carried_out(&hinted(slice("ab"), "a b")),
+        "too few endpoints"
+    );
+}
+
+#[test]
 fn many_uneven_ports_are_not_all_looked_at() {
     let mut world = World::auto();
     let ports = |range: std::ops::Range<u32>| -> Value {
