@@ -496,7 +496,7 @@ fn only_a_slice_with_the_hints_that_are_decided_is_as_decided() {
         let record = SliceRecord::read(&typed_slice(slice).unwrap());
         world.decide(slice, Some(slice)).is_carried_out(&record)
     };
-    let right = hinted(slice("abcA"), "a b c -");
+    let right = hinted(slice("abcA"), "a b c");
     assert!(is_carried_out(&right));
     assert!(!is_carried_out(&slice("abcA")), "no hints");
     let mut stray = right.clone();
