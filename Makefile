@@ -24,7 +24,7 @@ help: ## List the targets
 	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
 	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo` or `simulate`; `make demo ARGS=--help` lists them' \
 		CARGO_TARGET_DIR 'where cargo builds (target)' \
-		ZONEWISE_SCENES 'of the tests against a real control plane play these alone, as in 3,16'
+		ZONEWISE_SCENES 'run only these scenes of the control-plane tests, as in 3,16'
 
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)

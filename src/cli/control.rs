@@ -39,10 +39,10 @@ pub struct ControllerArgs {
     /// How long changes of nodes and Services are gathered before slices are mended
     #[arg(long, env = "ZONEWISE_DRIFT_GATHER", default_value = "1s", value_parser = values::duration, value_name = "DURATION")]
     drift_gather: Duration,
-    /// How long nobody else must have written a Service's slices before they are mended, 30s at most
+    /// How long nobody else must have written a Service's slices before they are mended; after 30s they are mended anyway
     #[arg(long, env = "ZONEWISE_DRIFT_QUIET", default_value = "3s", value_parser = values::duration, value_name = "DURATION")]
     drift_quiet: Duration,
-    /// Slices mended a second; by default 10,000 by the number of nodes, from 1 to 50
+    /// Slices mended a second; by default 10,000 divided by the number of nodes, but at least 1 and at most 50
     #[arg(long, env = "ZONEWISE_DRIFT_PACE", value_parser = values::pace, value_name = "NUMBER")]
     drift_pace: Option<f64>,
     /// How often all slices are looked at, whatever has changed
