@@ -17,7 +17,7 @@ GO_MODULES := tests/controlplane tests/quantities benches/peers
 
 step = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help demo test controlplane quantities format-check lint docs bench simulate-bench ci clean
+.PHONY: help demo test controlplane quantities format-check lint docs bench simulate-bench memory-bench ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ bench: ## Compare speed with a Go peer and a handler that only reads (needs wrk)
 
 simulate-bench: ## Compare hints on random traces with Kubernetes' own (ARGS of `zonewise simulate`)
 	@benches/simulate.sh $(ARGS)
+
+memory-bench: $(CONTROLPLANE) ## Compare a replica's memory on a large cluster with controller-runtime's caches (Linux)
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) benches/memory.sh
 
 ci: format-check $(CONTROLPLANE) lint docs test ## All that must hold before a change lands
 

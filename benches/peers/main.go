@@ -1,7 +1,8 @@
 // Command peers is what zonewise is measured against: the topology hints that Kubernetes itself computes
 // (k8s.io/endpointslice/topologycache), behind an admission webhook as most Go projects write one (controller-runtime).
 //
-// It also writes the request that both are measured with, and times Kubernetes' planning alone.
+// It also writes the request that both are measured with, times Kubernetes' planning alone, and fills a cluster to hold
+// it in controller-runtime's caches.
 package main
 
 import (
@@ -22,6 +23,8 @@ Commands:
   addhints   time Kubernetes' AddHints, one JSON line for each number of endpoints
   review     write the admission review that an API server sends for an EndpointSlice update
   replay     play traces of zonewise simulate through Kubernetes' EndpointSlice reconciler, and measure its hints
+  fill       make the Nodes, Services and EndpointSlices of a large cluster
+  caches     hold a cluster's Nodes, Services and EndpointSlices in controller-runtime's caches
 
 peers COMMAND --help shows the flags of a command.
 `
@@ -34,6 +37,8 @@ var commands = map[string]command{
 	"addhints": runAddHints,
 	"review":   runReview,
 	"replay":   runReplay,
+	"fill":     runFill,
+	"caches":   runCaches,
 }
 
 func main() {
@@ -51,7 +56,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command given; it is one of serve, addhints, review and replay")
+		return errors.New("no command given; it is one of serve, addhints, review, replay, fill and caches")
 	}
 	switch args[0] {
 	case "help", "-h", "--help":
@@ -60,7 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q; it is one of serve, addhints, review and replay", args[0])
+		return fmt.Errorf("unknown command %q; it is one of serve, addhints, review, replay, fill and caches", args[0])
 	}
 	return command(ctx, args[1:], out)
 }
