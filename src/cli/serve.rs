@@ -483,9 +483,7 @@ async fn until_the_end(
     readiness.shut_down();
     control.enter(Phase::Draining);
     // Another replica leads from now on, while this one still answers.
-    if let Some(candidate) = candidate {
-        tokio::spawn(async move { candidate.release().await });
-    }
+    let release = candidate.map(|candidate| tokio::spawn(async move { candidate.release().await }));
     tokio::select! {
         () = tokio::time::sleep(delay) => {}
         ended = tasks.next_ended() => return Err(ended_early(ended)),
@@ -499,6 +497,9 @@ async fn until_the_end(
         };
         match ended {
             (WEBHOOK_SERVER, false) => {
+                if let Some(release) = release {
+                    let _ = release.await;
+                }
                 tracing::info!("ended");
                 return Ok(());
             }

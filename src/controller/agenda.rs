@@ -1,6 +1,6 @@
 //! When to look at which Service, and which slices to have written when. Knows no clock and does nothing by itself.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,20 +58,27 @@ pub struct Agenda {
     services: HashMap<Arc<str>, Service>,
     looks: BTreeSet<(Instant, Arc<str>)>,
     retries: BTreeSet<(Instant, Arc<str>)>,
-    queue: VecDeque<SliceName>,
-    queued: HashSet<SliceName>,
+    queue: Queue,
     /// When all Services are looked at because capacity changed, and when that began to wait.
     all_at: Option<(Instant, Instant)>,
+}
+
+/// Slices that wait for their turn to be written.
+#[derive(Debug, Default)]
+struct Queue {
+    turns: BTreeMap<u64, SliceName>,
+    next_turn: u64,
 }
 
 #[derive(Debug, Default)]
 struct Service {
     look_at: Option<Instant>,
-    /// When others began to write its slices and when they last did, while that goes on.
-    writes: Option<(Instant, Instant)>,
+    /// When others began to write its slices, while that goes on: until `look_at`.
+    writes: Option<Instant>,
     /// Slices written by others since the last look.
     written: HashSet<Box<str>>,
-    slices: HashMap<Box<str>, Tried>,
+    /// Slices that differ from a fresh decision.
+    slices: HashMap<Box<str>, Drifted>,
     in_flight: Option<InFlight>,
     /// A version that we made, until the watch shows it.
     echo: Option<(Box<str>, Key, Instant)>,
@@ -81,14 +88,17 @@ struct Service {
 #[derive(Debug)]
 struct InFlight {
     slice: Box<str>,
-    seen: Option<Key>,
+    seen: Vec<Key>,
 }
 
-/// A slice that does not become what it should.
+/// A slice that is not what it should be.
 #[derive(Debug, Default)]
-struct Tried {
-    times: u32,
+struct Drifted {
+    /// How often it was tried to no avail.
+    tries: u32,
     again_at: Option<Instant>,
+    /// Its place in the queue.
+    turn: Option<u64>,
 }
 
 impl Agenda {
@@ -100,15 +110,13 @@ impl Agenda {
             services: HashMap::new(),
             looks: BTreeSet::new(),
             retries: BTreeSet::new(),
-            queue: VecDeque::new(),
-            queued: HashSet::new(),
+            queue: Queue::default(),
             all_at: None,
         }
     }
 
     /// A Service changed, or slices of it were written.
     pub fn note_service(&mut self, name: &Arc<str>, change: &ServiceChange, now: Instant) {
-        let waits = self.waits;
         let service = self.services.entry(name.clone()).or_default();
         let mut by_others = false;
         for (slice, version) in &change.written {
@@ -119,20 +127,16 @@ impl Agenda {
                 }
             }
         }
-        let at = if by_others {
-            let since = service.writes.map_or(now, |(since, _)| since);
-            service.writes = Some((since, now));
-            service.slices.clear();
-            (now + waits.quiet)
-                .min(since + waits.quiet_at_most)
-                .max(now)
+        if by_others || change.written.is_empty() {
+            service.forget_tries(&mut self.queue);
+        }
+        if by_others {
+            self.leave_alone(name, now);
         } else if change.written.is_empty() {
-            service.slices.clear();
-            service.earliest(now).max(now + waits.gather)
+            self.look_by(name, now + self.waits.gather);
         } else {
-            service.earliest(now)
-        };
-        self.look_later(name, at, by_others);
+            self.look_by(name, now);
+        }
     }
 
     /// Capacity changed: all Services are looked at once it has stopped changing for a while.
@@ -151,9 +155,8 @@ impl Agenda {
     pub fn look_at_all(&mut self, names: impl IntoIterator<Item = Arc<str>>, now: Instant) {
         for name in names {
             let service = self.services.entry(name.clone()).or_default();
-            service.slices.clear();
-            let at = service.earliest(now);
-            self.look_later(&name, at, false);
+            service.forget_tries(&mut self.queue);
+            self.look_by(&name, now);
         }
     }
 
@@ -167,6 +170,7 @@ impl Agenda {
         let service = self.services.get_mut(&name)?;
         service.look_at = None;
         service.writes = None;
+        service.echo.take_if(|(_, _, until)| *until <= now);
         let written = std::mem::take(&mut service.written);
         Some((name, written))
     }
@@ -176,39 +180,45 @@ impl Agenda {
         let Some(service) = self.services.get_mut(name) else {
             return;
         };
-        let still = |slice: &str| drifted.iter().any(|drifted| *drifted.name == *slice);
-        service.slices.retain(|slice, _| still(slice));
+        let still: HashSet<&str> = drifted.iter().map(|slice| &*slice.name).collect();
+        service.slices.retain(|slice, drifted| {
+            let stays = still.contains(&**slice);
+            if !stays {
+                self.queue.leave(drifted.turn);
+            }
+            stays
+        });
         for slice in drifted {
-            let tried = service.slices.entry(slice.name.clone()).or_default();
-            let waits = tried.times >= MOST_TRIES || tried.again_at.is_some_and(|at| at > now);
-            let entry = (name.clone(), slice.name.clone());
-            if !waits && self.queued.insert(entry.clone()) {
-                self.queue.push_back(entry);
+            let entry = service.slices.entry(slice.name.clone()).or_default();
+            if entry.turn.is_none() && entry.may_be_tried(now) {
+                let turn = self.queue.join((name.clone(), slice.name.clone()));
+                entry.turn = Some(turn);
             }
         }
-        if service.is_done() {
+        let awaited_until = service.echo.as_ref().map(|(_, _, until)| *until);
+        if let Some(until) = awaited_until {
+            self.look_by(name, until);
+        } else if service.is_done() {
             self.services.remove(name);
         }
     }
 
     /// The next slice that may be written now; its Service is left alone until [`Self::note_outcome`].
-    pub fn next_slice(&mut self, now: Instant) -> Option<SliceName> {
-        while let Some((name, slice)) = self.queue.pop_front() {
-            self.queued.remove(&(name.clone(), slice.clone()));
-            // A look that is due, or that follows what is in flight, queues it anew.
+    pub fn next_slice(&mut self) -> Option<SliceName> {
+        while let Some((name, slice)) = self.queue.pop() {
             let Some(service) = self.services.get_mut(&name) else {
                 continue;
             };
-            let echoes = service
-                .echo
-                .as_ref()
-                .is_some_and(|(_, _, until)| *until > now);
-            if service.in_flight.is_some() || service.writes.is_some() || echoes {
+            if let Some(drifted) = service.slices.get_mut(&slice) {
+                drifted.turn = None;
+            }
+            // The look that follows what is in flight, awaited or written by others queues it anew.
+            if service.in_flight.is_some() || service.writes.is_some() || service.echo.is_some() {
                 continue;
             }
             service.in_flight = Some(InFlight {
                 slice: slice.clone(),
-                seen: None,
+                seen: Vec::new(),
             });
             return Some((name, slice));
         }
@@ -220,47 +230,41 @@ impl Agenda {
         if let Some(service) = self.services.get_mut(name) {
             service.in_flight = None;
         }
-        self.look_later(name, now, false);
+        self.look_by(name, now);
     }
 
     /// What came of a write.
     pub fn note_outcome(&mut self, (name, slice): &SliceName, outcome: Outcome, now: Instant) {
         let service = self.services.entry(name.clone()).or_default();
-        let seen = service
-            .in_flight
-            .take()
-            .and_then(|in_flight| in_flight.seen);
-        let mut look_at = now;
-        match outcome {
-            Outcome::Gone => {
-                service.slices.remove(slice);
-            }
-            Outcome::Stored(version) => match seen {
-                None => {
-                    service.echo = Some((slice.clone(), version, now + ECHO));
-                    look_at = now + ECHO;
-                }
-                Some(seen) if seen == version => {}
-                Some(_) => {
-                    service.writes = Some((now, now));
-                    look_at = now + self.waits.quiet;
-                }
-            },
-            Outcome::Unchanged | Outcome::Failed => {}
-        }
-        if outcome != Outcome::Gone
-            && let Some(at) = service.try_later(slice, now)
-        {
+        let seen = service.in_flight.take().map_or(Vec::new(), |f| f.seen);
+        let ours = match outcome {
+            Outcome::Stored(version) => Some(version),
+            Outcome::Unchanged | Outcome::Gone | Outcome::Failed => None,
+        };
+        if outcome == Outcome::Gone {
+            service.forget_slice(slice, &mut self.queue);
+        } else if let Some(at) = service.try_later(slice, now) {
             self.retries.insert((at, name.clone()));
         }
-        self.look_later(name, look_at, false);
+        let by_others = seen.iter().any(|version| Some(*version) != ours);
+        let awaited = ours.filter(|_| seen.is_empty());
+        service.echo = awaited.map(|version| (slice.clone(), version, now + ECHO));
+        if by_others {
+            self.leave_alone(name, now);
+        } else if awaited.is_some() {
+            self.look_by(name, now + ECHO);
+        } else {
+            self.look_by(name, now);
+        }
     }
 
     /// Schedules looks at Services whose slices may be tried again.
     pub fn take_retries(&mut self, now: Instant) {
         while self.retries.first().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, name)) = self.retries.pop_first() {
-                self.look_later(&name, now, false);
+            if let Some((_, name)) = self.retries.pop_first()
+                && self.services.contains_key(&name)
+            {
+                self.look_by(&name, now);
             }
         }
     }
@@ -277,7 +281,7 @@ impl Agenda {
     /// Whether slices are queued to be written.
     #[must_use]
     pub fn has_queue(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.turns.is_empty()
     }
 
     /// Slices that wait to be written, or to be tried again.
@@ -285,7 +289,7 @@ impl Agenda {
     pub fn waiting(&self) -> usize {
         let open = |service: &Service| {
             let slices = service.slices.values();
-            slices.filter(|tried| tried.times < MOST_TRIES).count()
+            slices.filter(|slice| !slice.is_parked()).count()
         };
         self.services.values().map(open).sum()
     }
@@ -295,51 +299,87 @@ impl Agenda {
     pub fn parked(&self) -> usize {
         let parked = |service: &Service| {
             let slices = service.slices.values();
-            slices.filter(|tried| tried.times >= MOST_TRIES).count()
+            slices.filter(|slice| slice.is_parked()).count()
         };
         self.services.values().map(parked).sum()
     }
 
-    /// Looks at a Service at `at`: later than planned only if it must `wait`.
-    fn look_later(&mut self, name: &Arc<str>, at: Instant, wait: bool) {
+    /// Others write slices of a Service: it is looked at once they have stopped, or have gone on for too long.
+    fn leave_alone(&mut self, name: &Arc<str>, now: Instant) {
         let service = self.services.entry(name.clone()).or_default();
-        if let Some(planned) = service.look_at {
-            if !wait && planned <= at {
-                return;
-            }
+        let since = *service.writes.get_or_insert(now);
+        let at = (now + self.waits.quiet).min(since + self.waits.quiet_at_most);
+        self.look_at(name, at.max(now));
+    }
+
+    /// Looks at a Service at `at`, or before if that is planned, but not while others write its slices.
+    fn look_by(&mut self, name: &Arc<str>, at: Instant) {
+        let service = self.services.entry(name.clone()).or_default();
+        let stays = |planned| service.writes.is_some() || planned <= at;
+        if !service.look_at.is_some_and(stays) {
+            self.look_at(name, at);
+        }
+    }
+
+    fn look_at(&mut self, name: &Arc<str>, at: Instant) {
+        let service = self.services.entry(name.clone()).or_default();
+        if let Some(planned) = service.look_at.replace(at) {
             self.looks.remove(&(planned, name.clone()));
         }
-        service.look_at = Some(at);
         self.looks.insert((at, name.clone()));
     }
 }
 
-impl Service {
-    /// When it may be looked at: not while others write its slices.
-    fn earliest(&self, now: Instant) -> Instant {
-        self.look_at
-            .filter(|_| self.writes.is_some())
-            .unwrap_or(now)
+impl Queue {
+    fn join(&mut self, slice: SliceName) -> u64 {
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        self.turns.insert(turn, slice);
+        turn
     }
 
-    /// Whether a write that the watch shows is one of ours.
+    fn leave(&mut self, turn: Option<u64>) {
+        if let Some(turn) = turn {
+            self.turns.remove(&turn);
+        }
+    }
+
+    fn pop(&mut self) -> Option<SliceName> {
+        self.turns.pop_first().map(|(_, slice)| slice)
+    }
+}
+
+impl Service {
+    /// Whether a write that the watch shows is one of ours, as far as that is known before the API server answers.
     fn is_ours(&mut self, slice: &str, version: Option<Key>) -> bool {
         if let Some(in_flight) = self.in_flight.as_mut().filter(|f| *f.slice == *slice) {
-            in_flight.seen = version;
+            in_flight.seen.extend(version);
             return true;
         }
-        self.echo
-            .take_if(|(ours, made, _)| **ours == *slice && Some(*made) == version)
-            .is_some()
+        // Another version of it than ours comes before ours or in its place: either way ours is no longer awaited.
+        let echo = self.echo.take_if(|(ours, ..)| **ours == *slice);
+        echo.is_some_and(|(_, made, _)| Some(made) == version)
+    }
+
+    fn forget_tries(&mut self, queue: &mut Queue) {
+        for (_, slice) in self.slices.drain() {
+            queue.leave(slice.turn);
+        }
+    }
+
+    fn forget_slice(&mut self, slice: &str, queue: &mut Queue) {
+        if let Some(slice) = self.slices.remove(slice) {
+            queue.leave(slice.turn);
+        }
     }
 
     /// When a slice may be tried again, if at all.
     fn try_later(&mut self, slice: &str, now: Instant) -> Option<Instant> {
-        let tried = self.slices.entry(slice.into()).or_default();
-        tried.times += 1;
-        let wait = Duration::from_secs(1 << (tried.times - 1).min(6)).min(LONGEST_RETRY);
-        tried.again_at = (tried.times < MOST_TRIES).then_some(now + wait);
-        tried.again_at
+        let drifted = self.slices.entry(slice.into()).or_default();
+        drifted.tries += 1;
+        let wait = Duration::from_secs(1 << (drifted.tries - 1).min(6)).min(LONGEST_RETRY);
+        drifted.again_at = (!drifted.is_parked()).then_some(now + wait);
+        drifted.again_at
     }
 
     fn is_done(&self) -> bool {
@@ -350,3 +390,16 @@ impl Service {
             && self.echo.is_none()
     }
 }
+
+impl Drifted {
+    fn is_parked(&self) -> bool {
+        self.tries >= MOST_TRIES
+    }
+
+    fn may_be_tried(&self, now: Instant) -> bool {
+        !self.is_parked() && self.again_at.is_none_or(|at| at <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,8 @@ pub async fn run(drift: Drift) {
         next_full_look: now,
         next_configuration_look: now,
         configuration: None,
+        observed: None,
+        writes_fail: false,
         drift,
     };
     loop {
@@ -111,16 +113,23 @@ struct Work {
     next_configuration_look: Instant,
     /// The version of the webhook configuration when it was last seen.
     configuration: Option<String>,
+    /// The capacity whose nodes people were last told of, in this term.
+    observed: Option<Arc<MeasuredCapacity>>,
+    /// Whether the last write failed, and people know.
+    writes_fail: bool,
 }
 
 /// A call that has ended.
 enum Call {
-    Slice(SliceName, Outcome),
+    Slice(SliceName, Written),
     /// The version of the webhook configuration; no text where there is none.
     Configuration(String),
     /// It could not be asked for.
     NoConfiguration,
 }
+
+/// What came of a write; what is the matter where it failed.
+type Written = Result<Outcome, String>;
 
 impl Work {
     fn step(&mut self) {
@@ -134,7 +143,6 @@ impl Work {
             self.agenda.note_capacity(now);
         }
         if self.agenda.take_all(now) || now >= self.next_full_look {
-            self.observe_nodes();
             self.look_at_all(now);
         }
         self.agenda.take_retries(now);
@@ -151,6 +159,7 @@ impl Work {
         }
         self.term = term;
         self.configuration = None;
+        self.observed = None;
         self.telling = term.map(|_| {
             let (events, claim) = (self.drift.events.clone(), self.drift.claim.clone());
             let posting = async move { events.run(|| claim.holds()).await };
@@ -161,7 +170,6 @@ impl Work {
         self.agenda = Agenda::new(self.drift.settings.waits);
         if term.is_some() {
             self.next_configuration_look = now;
-            self.observe_nodes();
             self.look_at_all(now);
         }
     }
@@ -188,6 +196,7 @@ impl Work {
         let mut looked = false;
         while let Some((name, written)) = self.agenda.next_look(now) {
             looked = true;
+            self.observe_nodes();
             let look = look::look(&self.drift.cluster, &self.drift.decisions, &name);
             if self.term.is_some() {
                 let bypassed = |slice: &&look::DriftedSlice| {
@@ -258,12 +267,16 @@ impl Work {
         }
     }
 
-    fn observe_nodes(&self) {
+    /// Has people told of the nodes first: they may be why Services lose their hints.
+    fn observe_nodes(&mut self) {
         let capacity = self.drift.cluster.capacity();
-        if self.term.is_some() && !capacity.frozen {
-            let insufficient = &capacity.capacity.insufficient;
-            self.drift.events.observe_nodes(insufficient, false);
+        let is_known = |observed: &Arc<_>| Arc::ptr_eq(observed, &capacity);
+        if self.term.is_none() || capacity.frozen || self.observed.as_ref().is_some_and(is_known) {
+            return;
         }
+        let insufficient = &capacity.capacity.insufficient;
+        self.drift.events.observe_nodes(insufficient, false);
+        self.observed = Some(capacity);
     }
 
     fn may_write(&self) -> bool {
@@ -275,10 +288,10 @@ impl Work {
     fn write_due(&mut self) {
         while self.may_write() && self.calls.len() < MOST_CALLS && self.next_write <= Instant::now()
         {
-            let now = Instant::now();
-            let Some(slice) = self.agenda.next_slice(now) else {
+            let Some(slice) = self.agenda.next_slice() else {
                 return;
             };
+            let now = Instant::now();
             let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
             if !look::is_drifted(cluster, settings, &slice.0, &slice.1) {
                 self.agenda.drop_slice(&slice, now);
@@ -288,8 +301,8 @@ impl Work {
             let before = version_of(cluster, &slice);
             let client = self.drift.client.clone();
             self.calls.spawn(async move {
-                let outcome = ask_again(client, &slice, before).await;
-                Call::Slice(slice, outcome)
+                let written = ask_again(client, &slice, before).await;
+                Call::Slice(slice, written)
             });
         }
     }
@@ -348,7 +361,9 @@ impl Work {
     fn take_in(&mut self, call: Result<Call, tokio::task::JoinError>) {
         let now = Instant::now();
         match call {
-            Ok(Call::Slice(slice, outcome)) => {
+            Ok(Call::Slice(slice, written)) => {
+                self.tell_failure(&slice, &written);
+                let outcome = written.unwrap_or(Outcome::Failed);
                 self.drift.metrics.count_patch(outcome);
                 self.agenda.note_outcome(&slice, outcome, now);
             }
@@ -362,6 +377,20 @@ impl Work {
             Ok(Call::NoConfiguration) => {}
             // Ends the task, and with it the process: a slice that stays in flight would be left alone for ever.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Of writes that fail one after another the first is told.
+    fn tell_failure(&mut self, (service, slice): &SliceName, written: &Written) {
+        let told = std::mem::replace(&mut self.writes_fail, written.is_err());
+        if let (Err(error), false) = (written, told) {
+            tracing::warn!(
+                service = &**service,
+                slice = &**slice,
+                error,
+                "can't have a slice written anew; trying again (zonewise needs permission to patch \
+                 endpointslices.discovery.k8s.io in every namespace)"
+            );
         }
     }
 }
@@ -397,7 +426,7 @@ fn version_of(cluster: &Cluster, (service, slice): &SliceName) -> Option<Key> {
 
 /// Has the API server write a slice as it is, which it does not without asking the webhook. An empty patch is the only
 /// right form: one that writes hints would own the list of endpoints from then on.
-async fn ask_again(client: Client, (service, slice): &SliceName, before: Option<Key>) -> Outcome {
+async fn ask_again(client: Client, (service, slice): &SliceName, before: Option<Key>) -> Written {
     let namespace = service
         .split_once('/')
         .map_or("", |(namespace, _)| namespace);
@@ -406,40 +435,24 @@ async fn ask_again(client: Client, (service, slice): &SliceName, before: Option<
         field_manager: Some("zonewise".into()),
         ..PatchParams::default()
     };
-    let request = kube::core::Request::new(url).patch(slice, &parameters, &Patch::Merge(json!({})));
-    let request = match request {
-        Ok(request) => request,
-        Err(error) => return failed(service, slice, &with_causes(&error)),
-    };
-    let answer = timeout(
-        CALL_TIME,
-        client.request::<EndpointSlice<Box<str>>>(request),
-    )
-    .await;
-    match answer {
+    let request = kube::core::Request::new(url)
+        .patch(slice, &parameters, &Patch::Merge(json!({})))
+        .map_err(|error| with_causes(&error))?;
+    let answer = client.request::<EndpointSlice<Box<str>>>(request);
+    match timeout(CALL_TIME, answer).await {
         Ok(Ok(stored)) => {
             let version = stored.metadata().and_then(|m| m.resource_version.text());
             let version = Key::of(version.unwrap_or_default());
             if Some(version) == before {
-                Outcome::Unchanged
+                Ok(Outcome::Unchanged)
             } else {
-                Outcome::Stored(version)
+                Ok(Outcome::Stored(version))
             }
         }
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Outcome::Gone,
-        Ok(Err(error)) => failed(service, slice, &with_causes(&error)),
-        Err(_) => failed(service, slice, "no answer in time"),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Outcome::Gone),
+        Ok(Err(error)) => Err(with_causes(&error)),
+        Err(_) => Err(format!("no answer within {CALL_TIME:.0?}")),
     }
-}
-
-fn failed(service: &str, slice: &str, error: &str) -> Outcome {
-    tracing::warn!(
-        service,
-        slice,
-        error,
-        "can't have a slice written anew; trying again"
-    );
-    Outcome::Failed
 }
 
 async fn configuration(client: Client, name: &str) -> Call {

@@ -102,8 +102,8 @@ impl ControllerMetrics {
             m.replanning.clone(),
         );
         registry.register_collector(Box::new(EventCollector(events)));
-        for outcome in [Outcome::Unchanged, Outcome::Gone, Outcome::Failed] {
-            drop(m.patches.get_or_create(&labels(outcome)));
+        for result in ["stored", "unchanged", "gone", "failed"] {
+            drop(m.patches.get_or_create(&PatchLabels { result }));
         }
         metrics
     }

@@ -17,6 +17,7 @@ const ENDPOINT_SLICE_CONTROLLER: &str =
 pub struct Write {
     verb: String,
     user: User,
+    impersonated_user: Option<User>,
     object_ref: ObjectRef,
     response_status: Status,
     #[serde(default)]
@@ -45,6 +46,31 @@ struct Status {
 }
 
 impl Write {
+    /// Who wrote: the name alone of a service account that a test plays.
+    #[must_use]
+    pub fn by(&self) -> &str {
+        let user = self.impersonated_user.as_ref().unwrap_or(&self.user);
+        user.username.rsplit(':').next().unwrap_or_default()
+    }
+
+    /// The verb: `create`, `update`, `patch` or `delete`.
+    #[must_use]
+    pub fn verb(&self) -> &str {
+        &self.verb
+    }
+
+    /// The slice, `namespace/name`.
+    #[must_use]
+    pub fn slice(&self) -> String {
+        format!("{}/{}", self.object_ref.namespace, self.object_ref.name)
+    }
+
+    /// The status that the API server answered with.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        self.response_status.code
+    }
+
     /// Whether the API server refused it, but for a conflict and for an object that is gone: those belong to the
     /// controllers' daily work.
     fn is_refused(&self) -> bool {
@@ -129,6 +155,12 @@ impl AuditLog {
                 .map(|write| format!("{write} (past the webhook)"));
             refused.chain(past).collect()
         })
+    }
+
+    /// The writes from the one numbered `mark` on.
+    #[must_use]
+    pub fn writes_from(&self, mark: usize) -> Vec<Write> {
+        self.look(|writes| writes[mark..].to_vec())
     }
 
     /// How many writes there were.

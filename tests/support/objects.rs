@@ -1,8 +1,11 @@
 //! Kubernetes objects, written as the YAML that a user would write.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use kube::Client;
+use kube::api::{Api, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -126,4 +129,15 @@ pub fn slice(
         "endpoints": endpoints,
     });
     from_json(merged(base, changes))
+}
+
+/// Creates the Lease as a leader leaves it: the first leader of a fresh installation would wait out a whole lease.
+pub async fn free_lease(client: &Client) {
+    let lease = from_json(json!({
+        "metadata": {"name": "zonewise"},
+        "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+    }));
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    let created = leases.create(&PostParams::default(), &lease).await;
+    created.expect("the Lease is created");
 }

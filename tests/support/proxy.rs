@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ struct Shared {
     backends: RwLock<Vec<Backend>>,
     ready: RwLock<Vec<Backend>>,
     connections: AtomicUsize,
+    /// Those to backends, with the backend's port.
+    open: Mutex<Vec<(u16, TcpStream)>>,
     ended: AtomicBool,
 }
 
@@ -70,6 +72,20 @@ impl Proxy {
         self.shared.add(replica);
     }
 
+    /// Loses the way to one: open connections break, and there are no new ones.
+    pub fn lose(&self, replica: &Replica) {
+        let is_lost = |port: u16| port == replica.webhook_port;
+        let backends = [&self.shared.backends, &self.shared.ready];
+        for list in backends {
+            let mut list = list.write().expect("no thread panicked");
+            list.retain(|backend| !is_lost(backend.webhook_port));
+        }
+        let mut open = self.shared.open.lock().expect("no thread panicked");
+        for (_, connection) in open.extract_if(.., |(port, _)| is_lost(*port)) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
     /// How many backends are ready.
     #[must_use]
     pub fn ready_backends(&self) -> usize {
@@ -107,6 +123,13 @@ impl Shared {
         *self.ready.write().expect("no thread panicked") = ready;
     }
 
+    fn keep(&self, port: u16, server: &TcpStream) {
+        if let Ok(server) = server.try_clone() {
+            let mut open = self.open.lock().expect("no thread panicked");
+            open.push((port, server));
+        }
+    }
+
     fn accept(&self, listener: &TcpListener) {
         for client in listener.incoming() {
             if self.ended.load(Ordering::Relaxed) {
@@ -118,9 +141,9 @@ impl Shared {
             let (Ok(client), false) = (client, ready.is_empty()) else {
                 continue;
             };
-            if let Ok(server) =
-                TcpStream::connect((Ipv4Addr::LOCALHOST, ready[turn % ready.len()].webhook_port))
-            {
+            let port = ready[turn % ready.len()].webhook_port;
+            if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                self.keep(port, &server);
                 let _ = join(client, server);
             }
         }

@@ -121,6 +121,16 @@ impl Replica {
         }
     }
 
+    /// The same with another flag, in place of one of that name.
+    #[must_use]
+    pub fn with(mut self, flag: &str, value: &str) -> Self {
+        match self.arguments.iter().position(|known| known == flag) {
+            Some(place) => value.clone_into(&mut self.arguments[place + 1]),
+            None => self.arguments.extend([flag, value].map(ToOwned::to_owned)),
+        }
+        self
+    }
+
     /// Starts it and waits until it is ready.
     pub async fn start(&self) {
         let log = OpenOptions::new()
@@ -167,6 +177,13 @@ impl Replica {
             },
         );
         status.await
+    }
+
+    /// Sends SIGKILL.
+    pub fn kill(&self) {
+        let mut child = self.child().take().expect("it runs");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
     }
 
     /// Whether it runs and says that it is ready.

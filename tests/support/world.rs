@@ -41,6 +41,7 @@ impl World {
             .await
             .expect("the control plane starts");
         let client = client_for(&control_plane).await;
+        objects::free_lease(&client).await;
         for zone in ZONES {
             let (name, dual) = (node_name(zone), dual_node_name(zone));
             let number = zone.bytes().last().unwrap_or_default();
