@@ -336,7 +336,8 @@ fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
             .collect()
     };
     let of_slices: Vec<Vec<(PortKey, i64)>> = slices.iter().map(telling).collect();
-    let distinct: BTreeSet<&Vec<(PortKey, i64)>> = of_slices.iter().collect();
-    let number = |ports| distinct.range::<&Vec<_>, _>(..ports).count();
+    // A slice without any such port is of one kind with the first of those that have one.
+    let distinct: BTreeSet<_> = of_slices.iter().filter(|ports| !ports.is_empty()).collect();
+    let number = |ports| distinct.iter().filter(|other| **other < ports).count();
     of_slices.iter().map(number).collect()
 }

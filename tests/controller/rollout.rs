@@ -11,7 +11,8 @@ use serde_json::json;
 use super::ledger::Ledger;
 use super::stage::{Stage, number};
 use crate::support::audit::Write;
-use crate::support::objects::{deployment, mode, service};
+use crate::support::control_plane::ClientLimits;
+use crate::support::objects::{deployment, mode, service, traffic};
 use crate::support::slices::{describe, endpoints, hinted, is_ready, ready_count};
 use crate::support::wait::within;
 use crate::support::world::say;
@@ -44,8 +45,33 @@ impl std::fmt::Display for Cost {
     }
 }
 
+/// What asks for hints, and how fast the controllers may be.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    asked_by: &'static str,
+    limits: ClientLimits,
+    replicas: u32,
+}
+
 pub async fn is_left_alone() {
-    let (without, with) = tokio::join!(roll(false), roll(true));
+    if std::env::var_os("ZONEWISE_FULL_SIZE").is_none() {
+        return is_left_alone_with("Auto", ClientLimits::Usual, 120).await;
+    }
+    for asked_by in ["Auto", "PreferSameZone"] {
+        for limits in [ClientLimits::Usual, ClientLimits::Raised] {
+            is_left_alone_with(asked_by, limits, 200).await;
+        }
+    }
+}
+
+async fn is_left_alone_with(asked_by: &'static str, limits: ClientLimits, replicas: u32) {
+    let way = Way {
+        asked_by,
+        limits,
+        replicas,
+    };
+    let (without, with) = tokio::join!(roll(way, false), roll(way, true));
+    say(&format!("         {asked_by}, client limits {limits:?}"));
     say(&format!("         without zonewise: {without}"));
     say(&format!("         with zonewise: {with}"));
     assert!(with.conflicts <= without.conflicts);
@@ -53,21 +79,19 @@ pub async fn is_left_alone() {
     assert!(with.stored <= without.stored + with.slices);
 }
 
-async fn roll(with_zonewise: bool) -> Cost {
-    let replicas = if std::env::var_os("ZONEWISE_FULL_SIZE").is_some() {
-        200
-    } else {
-        120
-    };
-    let mut stage = Stage::start([4; 3]).await;
+async fn roll(way: Way, with_zonewise: bool) -> Cost {
+    let replicas = way.replicas;
+    let mut stage = Stage::start_with([4; 3], way.limits).await;
     let replica = stage.replica("z-1");
     if with_zonewise {
         stage.enter(&replica).await;
         stage.leader(&[&replica]).await;
     }
-    stage
-        .create_services(&[service("web", &[mode("Auto")])])
-        .await;
+    let asking = match way.asked_by {
+        "Auto" => mode("Auto"),
+        distribution => traffic(distribution),
+    };
+    stage.create_services(&[service("web", &[asking])]).await;
     let deployments: Api<Deployment> = Api::default_namespaced(stage.client.clone());
     let object = deployment("web", replicas);
     let created = deployments.create(&PostParams::default(), &object).await;

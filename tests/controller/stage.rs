@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::audit::AuditLog;
-use crate::support::control_plane::ControlPlane;
+use crate::support::control_plane::{ClientLimits, ControlPlane};
 use crate::support::endpoint::spread;
 use crate::support::objects::{self, SERVICE_NAME, ZONES, from_json};
 use crate::support::proxy::Proxy;
@@ -46,7 +46,13 @@ pub struct Stage {
 impl Stage {
     /// A control plane with so many nodes in each zone, and a Lease that is free.
     pub async fn start(nodes: [usize; 3]) -> Self {
-        let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
+        Self::start_with(nodes, ClientLimits::Usual).await
+    }
+
+    /// The same with these limits of Kubernetes' controllers.
+    pub async fn start_with(nodes: [usize; 3], limits: ClientLimits) -> Self {
+        let start = move || ControlPlane::start_with(limits);
+        let control_plane = tokio::task::spawn_blocking(start)
             .await
             .expect("the control plane starts");
         let client = client_for(&control_plane).await;

@@ -57,7 +57,7 @@ pub fn has_uneven_ports(world: &World, family: Family) -> bool {
 #[test]
 fn slices_are_hinted_whole_and_only_where_all_and_each_port_meet_the_guarantee() {
     let reasons: RefCell<BTreeMap<&str, u32>> = RefCell::default();
-    for_all(4000, worlds(CLEAR_TWINS), |world| {
+    for_all(20_000, worlds(CLEAR_TWINS), |world| {
         let decisions = world.decide_each();
         let hints = world.hints_after(&decisions);
         let cpus = model::capacity(&world).unwrap_or_default();
@@ -127,7 +127,7 @@ fn hints_by_address(world: &World) -> Result<HintsByAddress, TestCaseError> {
 #[test]
 fn no_order_of_nodes_slices_and_endpoints_shows_through() {
     for_all(
-        2000,
+        20_000,
         (worlds(CLEAR_TWINS), any::<u64>()),
         |(world, seed)| {
             prop_assert_eq!(
@@ -142,7 +142,7 @@ fn no_order_of_nodes_slices_and_endpoints_shows_through() {
 #[test]
 fn no_order_shows_through_even_where_two_running_pods_have_one_address() {
     for_all(
-        2000,
+        20_000,
         (worlds(&[Twin::Running]), any::<u64>()),
         |(world, seed)| {
             prop_assert_eq!(

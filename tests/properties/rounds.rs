@@ -74,27 +74,43 @@ impl World {
     }
 }
 
+/// Two rounds from no hints at all reach a complete plan, and a third changes nothing.
+fn settles(mut world: World, seed: u64) -> TestCaseResult {
+    let mut dice = Dice(seed);
+    world.decide_in_turn(&mut dice)?;
+    world.decide_in_turn(&mut dice)?;
+    world.check_stored_hints()?;
+    let settled = world.stored_hints();
+    world.decide_in_turn(&mut dice)?;
+    prop_assert_eq!(world.stored_hints(), settled);
+    Ok(())
+}
+
 #[test]
 fn slices_without_hints_meet_the_guarantee_after_two_rounds_and_then_stay() {
+    for_all(20_000, (worlds(&[]), any::<u64>()), |(world, seed)| {
+        settles(world, seed)
+    });
+}
+
+#[test]
+fn so_do_slices_that_share_an_address_and_have_the_same_ports() {
     for_all(
-        1500,
+        20_000,
         (worlds(CLEAR_TWINS), any::<u64>()),
-        |(mut world, seed)| {
-            let mut dice = Dice(seed);
-            world.decide_in_turn(&mut dice)?;
-            world.decide_in_turn(&mut dice)?;
-            world.check_stored_hints()?;
-            let settled = world.stored_hints();
-            world.decide_in_turn(&mut dice)?;
-            prop_assert_eq!(world.stored_hints(), settled);
-            Ok(())
+        |(world, seed)| {
+            let is_uneven = |family| has_uneven_ports(&world, family);
+            if HINTED_FAMILIES.into_iter().any(is_uneven) {
+                return Ok(());
+            }
+            settles(world, seed)
         },
     );
 }
 
 #[test]
 fn slices_with_any_hints_meet_the_guarantee_after_two_rounds_keep_it_and_come_to_rest() {
-    for_all(1500, (worlds(&[]), any::<u64>()), |(mut world, seed)| {
+    for_all(20_000, (worlds(&[]), any::<u64>()), |(mut world, seed)| {
         let mut dice = Dice(seed);
         world.hint_anyhow(&mut dice);
         world.decide_in_turn(&mut dice)?;
@@ -118,7 +134,7 @@ fn slices_with_any_hints_meet_the_guarantee_after_two_rounds_keep_it_and_come_to
 #[test]
 fn copies_of_an_address_with_any_hints_break_nothing_while_they_are_brought_together() {
     for_all(
-        1500,
+        20_000,
         (worlds(CLEAR_TWINS), any::<u64>()),
         |(mut world, seed)| {
             let mut dice = Dice(seed);

@@ -8,8 +8,23 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-/// The controllers' client limits that Kubernetes has unless told otherwise.
-const CONTROLLERS_AS_USUAL: [&str; 4] = ["--kube-api-qps", "20", "--kube-api-burst", "30"];
+/// How many requests the controllers may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientLimits {
+    /// As Kubernetes has it unless told otherwise.
+    Usual,
+    /// As those set it who run large clusters.
+    Raised,
+}
+
+impl ClientLimits {
+    fn arguments(self) -> [&'static str; 4] {
+        match self {
+            Self::Usual => ["--kube-api-qps", "20", "--kube-api-burst", "30"],
+            Self::Raised => ["--kube-api-qps", "500", "--kube-api-burst", "1000"],
+        }
+    }
+}
 
 /// Where everything is: the line that the program prints when it is ready.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,10 +54,19 @@ impl ControlPlane {
     /// When there is no program to start or it is not ready in time.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(ClientLimits::Usual)
+    }
+
+    /// The same with these limits of the controllers.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    #[must_use]
+    pub fn start_with(limits: ClientLimits) -> Self {
         let program = program();
         let mut child = Command::new(&program)
             .arg("up")
-            .args(CONTROLLERS_AS_USUAL)
+            .args(limits.arguments())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
