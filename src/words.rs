@@ -29,6 +29,17 @@ pub fn and_more(more: usize) -> String {
     }
 }
 
+/// As much of a text that somebody else wrote as fits a log line: some proxies answer with whole pages.
+#[must_use]
+pub fn for_a_line(text: &str) -> String {
+    const MOST: usize = 300;
+    let mut cut: String = text.chars().take(MOST).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}
+
 /// An error with its causes, of which the outermost alone says little. Some errors say their cause themselves.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {

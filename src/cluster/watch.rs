@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 
 use super::store::{Resource, Writer};
 use super::wire::{EndpointSlice, Node, Service, Wire};
-use crate::words::with_causes;
+use crate::words::{for_a_line, with_causes};
 
 /// How long one watch request lives, in seconds, and the longest that it may: [`with_timeouts`] allows for no more.
 pub const WATCH_LIFE_SECONDS: u32 = 120;
@@ -193,15 +193,10 @@ impl Failure {
         Self::Other(format!("no {what} within {lasted:.0?}"))
     }
 
-    /// What is the matter, of a length that fits a log line: some proxies answer with whole pages.
+    /// What is the matter.
     fn sentence(&self) -> String {
-        const MOST: usize = 300;
         let (Self::Gone(text) | Self::Other(text)) = self;
-        let mut cut: String = text.chars().take(MOST).collect();
-        if cut.len() < text.len() {
-            cut.push('…');
-        }
-        cut
+        for_a_line(text)
     }
 }
 

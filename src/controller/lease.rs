@@ -44,7 +44,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::telemetry::Human;
-use crate::words::with_causes;
+use crate::words::{for_a_line, with_causes};
 
 /// No lease is longer: neither by settings nor because the Lease says so, since nobody would lead for as long.
 pub const LONGEST_LEASE: Duration = Duration::from_mins(10);
@@ -331,7 +331,7 @@ impl Candidate {
             standing.until.take().is_some()
         });
         if led {
-            let why = format!("{} has taken the lease", shown(holder));
+            let why = format!("{} has taken the lease", for_a_line(holder));
             self.warn("no longer leading", &why);
         }
     }
@@ -706,7 +706,7 @@ impl Lease {
         }
         format!(
             "took the lease of {}, unchanged for {}",
-            shown(self.holder()),
+            for_a_line(self.holder()),
             Human(self.must_stand_for(settings))
         )
     }
@@ -817,20 +817,10 @@ impl Failure {
                 } else {
                     String::new()
                 };
-                format!("can't {verb} it: {}{advice}", shown(problem))
+                format!("can't {verb} it: {}{advice}", for_a_line(problem))
             }
         }
     }
-}
-
-/// Of a length that fits a log line: holders may be anything, and some proxies answer with whole pages.
-fn shown(text: &str) -> String {
-    const MOST: usize = 300;
-    let mut cut: String = text.chars().take(MOST).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    cut
 }
 
 /// A time in which rounds fail. Each kind of failure is told once in it.

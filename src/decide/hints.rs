@@ -39,10 +39,8 @@ pub(super) fn plan(
         origins: origins(set)?,
         ports: uneven_ports(slices)?,
         settings,
-        has_parts: OnceCell::new(),
+        by_parts: OnceCell::new(),
     };
-    let endpoints = u32::try_from(set.members().len()).unwrap_or(u32::MAX);
-    Needs::new(&capacity.weights, endpoints, settings.threshold).map_err(Reason::Shortfall)?;
     problem.plan().map(|hints| problem.complete(hints))
 }
 
@@ -111,7 +109,8 @@ struct Problem<'a> {
     /// Sets of slices with the same ports, where not all have the same.
     ports: Vec<PortGroup<'a>>,
     settings: &'a Settings,
-    has_parts: OnceCell<bool>,
+    /// The plan for all by parts, once it has been asked for; nothing inside where there is none.
+    by_parts: OnceCell<Option<MemberHints>>,
 }
 
 impl Problem<'_> {
@@ -119,6 +118,7 @@ impl Problem<'_> {
         let whole = if self.ports.is_empty() {
             None
         } else {
+            self.check_minima()?;
             Some(self.solve_all()?)
         };
         if !self.is_unclear() {
@@ -138,6 +138,13 @@ impl Problem<'_> {
         Err(Reason::SiblingsOutOfStep {
             siblings: self.slices.len() - 1,
         })
+    }
+
+    /// That the minima of all can be had, which parts that are empty do not tell.
+    fn check_minima(&self) -> Result<(), Reason> {
+        let endpoints = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
+        let needs = Needs::new(&self.capacity.weights, endpoints, self.settings.threshold);
+        needs.map(drop).map_err(Reason::Shortfall)
     }
 
     /// The ports that the request's slice has, where ports are uneven.
@@ -176,6 +183,9 @@ impl Problem<'_> {
 
     /// The best plan when every hint can be changed, if it meets the guarantee behind each port too.
     fn solve_all(&self) -> Result<MemberHints, Reason> {
+        if let Some(hints) = self.by_parts() {
+            return Ok(hints.clone());
+        }
         let mut refused = None;
         let fits = |hints: &MemberHints| {
             let short = self.short_port(self.ports.iter(), hints);
@@ -196,7 +206,7 @@ impl Problem<'_> {
         roles: &[Role],
         mut fits: impl FnMut(&MemberHints) -> bool,
     ) -> Result<Option<MemberHints>, Reason> {
-        if self.has_parts() {
+        if self.by_parts().is_some() {
             return Ok(self.plan_parts(roles).filter(&mut fits));
         }
         let all: Vec<usize> = (0..roles.len()).collect();
@@ -204,16 +214,19 @@ impl Problem<'_> {
             .map_err(Reason::Shortfall)
     }
 
-    /// Whether each set of slices with the same ports can meet the guarantee by itself.
-    fn has_parts(&self) -> bool {
-        *self.has_parts.get_or_init(|| {
+    /// The plan for all in which each set of slices with the same ports meets the guarantee by itself, where there is one.
+    fn by_parts(&self) -> Option<&MemberHints> {
+        let plan = || {
+            if self.ports.is_empty() {
+                return None;
+            }
             let all_free = vec![Role::Free; self.origins.len()];
-            let meets = |hints: MemberHints| {
+            self.plan_parts(&all_free).filter(|hints| {
                 let all_planned = hints.iter().all(Option::is_some);
-                all_planned && self.short_port(self.ports.iter(), &hints).is_none()
-            };
-            !self.ports.is_empty() && self.plan_parts(&all_free).is_some_and(meets)
-        })
+                all_planned && self.short_port(self.ports.iter(), hints).is_none()
+            })
+        };
+        self.by_parts.get_or_init(plan).as_ref()
     }
 
     /// Nothing where the part of the request's slice can't be planned.
