@@ -22,15 +22,8 @@ pub struct DecisionArgs {
         ignore_case = true
     )]
     mode: Mode,
-    /// How far above the average an endpoint may be loaded: 0.2 is 20 %
-    #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, value_name = "DECIMAL")]
-    overload_threshold: Threshold,
-    /// Hints that meet the threshold stay unless a fresh plan lowers the worst overload by more than this
-    #[arg(long, env = "ZONEWISE_KEEP_OVERLOAD", default_value = "0.10", value_parser = values::fraction, value_name = "FRACTION")]
-    keep_overload: f64,
-    /// …or raises the part of the traffic that stays in its zone by more than this
-    #[arg(long, env = "ZONEWISE_KEEP_IN_ZONE", default_value = "0.05", value_parser = values::fraction, value_name = "FRACTION")]
-    keep_in_zone: f64,
+    #[command(flatten)]
+    plans: PlanArgs,
     /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
     #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     honor_traffic_distribution: bool,
@@ -40,12 +33,49 @@ pub struct DecisionArgs {
     /// Labels that leave a node out of capacity, whatever their value, separated by commas
     #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
-    /// Hold capacity as it was while more than this part of the nodes is NotReady
-    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
-    freeze_not_ready: f64,
     /// zonewise's own Service, whose slices are left alone
     #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
     own_service: Option<String>,
+}
+
+/// What plans follow, whatever Services and nodes say.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Decisions")]
+pub struct PlanArgs {
+    /// How far above the average an endpoint may be loaded: 0.2 is 20 %
+    #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, value_name = "DECIMAL")]
+    overload_threshold: Threshold,
+    /// Hints that meet the threshold stay unless a fresh plan lowers the worst overload by more than this
+    #[arg(long, env = "ZONEWISE_KEEP_OVERLOAD", default_value = "0.10", value_parser = values::fraction, value_name = "FRACTION")]
+    keep_overload: f64,
+    /// …or raises the part of the traffic that stays in its zone by more than this
+    #[arg(long, env = "ZONEWISE_KEEP_IN_ZONE", default_value = "0.05", value_parser = values::fraction, value_name = "FRACTION")]
+    keep_in_zone: f64,
+    /// Hold capacity as it was while more than this part of the nodes is NotReady
+    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
+    freeze_not_ready: f64,
+}
+
+impl PlanArgs {
+    /// How to decide, all else being as by default.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            threshold: self.overload_threshold,
+            keep: KeepRules {
+                overload: self.keep_overload,
+                in_zone: self.keep_in_zone,
+            },
+            ..Settings::default()
+        }
+    }
+
+    /// How to sum nodes up, all else being as by default.
+    pub fn store_rules(&self) -> StoreRules {
+        StoreRules {
+            freeze_not_ready: self.freeze_not_ready,
+            ..StoreRules::default()
+        }
+    }
 }
 
 impl DecisionArgs {
@@ -53,14 +83,9 @@ impl DecisionArgs {
     pub fn settings(&self) -> Settings {
         Settings {
             mode: self.mode,
-            threshold: self.overload_threshold,
-            keep: KeepRules {
-                overload: self.keep_overload,
-                in_zone: self.keep_in_zone,
-            },
             honor_traffic_distribution: self.honor_traffic_distribution,
             own_service: self.own_service.clone(),
-            panic_on_service: None,
+            ..self.plans.settings()
         }
     }
 
@@ -71,7 +96,7 @@ impl DecisionArgs {
                 excluded_labels: self.excluded_node_labels.clone(),
                 grace: self.node_grace,
             },
-            freeze_not_ready: self.freeze_not_ready,
+            ..self.plans.store_rules()
         }
     }
 }

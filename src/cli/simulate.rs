@@ -1,5 +1,6 @@
 //! `zonewise simulate`.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,14 +9,14 @@ use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::decisions::DecisionArgs;
+use super::decisions::PlanArgs;
 use super::{Failure, values};
 use crate::decide::opt_in::Heuristic;
 use crate::simulate::chart::{self, Line};
 use crate::simulate::generate::{Shape, generate};
 use crate::simulate::measures::Measures;
 use crate::simulate::trace::{self, Trace};
-use crate::simulate::{self, Rules};
+use crate::simulate::{self, Point, Rules};
 use crate::words;
 
 /// Play what happens to a cluster, and measure what hints do meanwhile
@@ -56,7 +57,7 @@ pub struct Args {
     /// Write the traces that are played to a file, which --trace reads
     #[arg(long, env = "ZONEWISE_WRITE_TRACE", value_name = "FILE")]
     write_trace: Option<PathBuf>,
-    /// Heuristics to play the traces for, one after the other
+    /// Heuristics to play the traces for, separated by commas; so far there is Auto alone
     #[arg(long, env = "ZONEWISE_HEURISTIC", value_delimiter = ',', default_value = "Auto", value_parser = values::heuristic, value_name = "NAME")]
     heuristic: Vec<Heuristic>,
     /// How many endpoints the EndpointSlice controller puts into a slice at most
@@ -69,7 +70,7 @@ pub struct Args {
     #[arg(short, long, env = "ZONEWISE_OUTPUT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
-    decisions: DecisionArgs,
+    plans: PlanArgs,
 }
 
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
@@ -79,12 +80,29 @@ enum Output {
     Json,
 }
 
+/// Of the JSON: keys may be added to it, none renamed.
+const SCHEMA_VERSION: u32 = 1;
+
 /// What is printed as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome {
+    schema_version: u32,
     traces: usize,
+    /// The seed of the first, where they have one.
+    first_seed: Option<u64>,
+    slice_size: usize,
+    overload_threshold: f64,
+    keep_overload: f64,
+    keep_in_zone: f64,
     heuristics: Vec<HeuristicOutcome>,
+}
+
+/// Where traces come from.
+enum Source<'a> {
+    /// Each is made when its turn has come.
+    Seeds(&'a Args),
+    Files(Vec<Trace>),
 }
 
 #[derive(Debug, Serialize)]
@@ -96,42 +114,84 @@ struct HeuristicOutcome {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let traces = traces(args)?;
-    if args.svg.is_some() && traces.len() > 1 {
+    check_files(args)?;
+    let source = Source::of(args)?;
+    if args.svg.is_some() && source.traces() > 1 {
         return Err(Failure::usage(format!(
             "--svg draws one trace, and these are {}; play one",
-            traces.len()
+            source.traces()
         )));
     }
-    if let Some(path) = &args.write_trace {
-        write_file(path, |out| {
-            traces.iter().try_for_each(|t| trace::write(out, t))
-        })?;
-    }
-    let (outcome, lines) = play(args, &traces);
-    if let Some(path) = &args.svg {
-        let title = title(&traces[0]);
-        write_file(path, |out| {
-            out.write_all(chart::draw(&title, &lines).as_bytes())
-        })?;
+    let (outcome, lines) = play(args, &source)?;
+    if let (Some(path), Some(trace)) = (&args.svg, source.trace(0)) {
+        let chart = chart::draw(&title(&trace), &lines);
+        let mut file = OutFile::create(path)?;
+        file.write(|out| out.write_all(chart.as_bytes()))?;
+        file.finish()?;
     }
     print(args.output, &outcome).or_else(super::ignore_closed_pipe)
 }
 
-fn traces(args: &Args) -> Result<Vec<Trace>, Failure> {
-    if args.trace.is_empty() {
-        let shape = Shape {
-            events: args.events,
-            ..Shape::default()
-        };
-        let seeds = (0..args.seeds).map(|number| args.seed.wrapping_add(number));
-        return Ok(seeds.map(|seed| generate(seed, shape)).collect());
+/// Standard output is taken by the measures.
+fn check_files(args: &Args) -> Result<(), Failure> {
+    let files = [("--svg", &args.svg), ("--write-trace", &args.write_trace)];
+    for (flag, path) in files {
+        if path.as_ref().is_some_and(|path| path.as_os_str() == "-") {
+            return Err(Failure::usage(format!(
+                "{flag} needs the name of a file: the measures go to standard output"
+            )));
+        }
     }
-    let mut traces = Vec::new();
-    for path in &args.trace {
-        traces.extend(read(path)?);
+    Ok(())
+}
+
+impl<'a> Source<'a> {
+    fn of(args: &'a Args) -> Result<Self, Failure> {
+        if args.trace.is_empty() {
+            return Ok(Self::Seeds(args));
+        }
+        let mut traces = Vec::new();
+        for path in &args.trace {
+            traces.extend(read(path)?);
+        }
+        Ok(Self::Files(traces))
     }
-    Ok(traces)
+
+    fn traces(&self) -> usize {
+        match self {
+            Self::Seeds(args) => usize::try_from(args.seeds).unwrap_or(usize::MAX),
+            Self::Files(traces) => traces.len(),
+        }
+    }
+
+    fn trace(&self, number: usize) -> Option<Cow<'_, Trace>> {
+        match self {
+            Self::Seeds(args) => {
+                let shape = Shape {
+                    events: args.events,
+                    ..Shape::default()
+                };
+                let seed = args.seed.wrapping_add(number as u64);
+                (number < self.traces()).then(|| Cow::Owned(generate(seed, shape)))
+            }
+            Self::Files(traces) => traces.get(number).map(Cow::Borrowed),
+        }
+    }
+
+    /// Events of all traces behind their starts.
+    fn steps(&self) -> u64 {
+        match self {
+            Self::Seeds(args) => args.seeds.saturating_mul(args.events as u64),
+            Self::Files(traces) => traces.iter().map(|trace| steps(trace) as u64).sum(),
+        }
+    }
+
+    fn first_seed(&self) -> Option<u64> {
+        match self {
+            Self::Seeds(args) => Some(args.seed),
+            Self::Files(traces) => traces.first()?.header.seed,
+        }
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<Trace>, Failure> {
@@ -144,50 +204,113 @@ fn read(path: &Path) -> Result<Vec<Trace>, Failure> {
     trace::read(&name, BufReader::new(file)).map_err(Failure::usage)
 }
 
-fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Failure> {
-    let file = File::create(path).map(BufWriter::new);
-    let written = file.and_then(|mut file| {
-        write(&mut file)?;
-        file.flush()
-    });
-    written.map_err(|error| Failure::failed(format!("can't write {}: {error}", path.display())))
+/// A file that is being written.
+struct OutFile<'a> {
+    path: &'a Path,
+    file: BufWriter<File>,
 }
 
-fn play(args: &Args, traces: &[Trace]) -> (Outcome, Vec<Line>) {
+impl<'a> OutFile<'a> {
+    fn create(path: &'a Path) -> Result<Self, Failure> {
+        match File::create(path) {
+            Ok(file) => Ok(Self {
+                path,
+                file: BufWriter::new(file),
+            }),
+            Err(error) => Err(not_written(path, &error)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        write(&mut self.file).map_err(|error| not_written(self.path, &error))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.write(BufWriter::flush)
+    }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("can't write {}: {error}", path.display()))
+}
+
+/// Plays one trace after the other: what comes of all, and the lines of a chart if one is to be drawn.
+fn play(args: &Args, source: &Source<'_>) -> Result<(Outcome, Vec<Line>), Failure> {
     let rules = Rules {
         slice_size: args.slice_size,
-        settings: args.decisions.settings(),
-        store: args.decisions.store_rules(),
+        settings: args.plans.settings(),
+        store: args.plans.store_rules(),
     };
-    let progress = progress(args.heuristic.len() * traces.iter().map(steps).sum::<usize>());
-    let mut lines = Vec::new();
-    let mut outcome = Outcome {
-        traces: traces.len(),
-        heuristics: Vec::new(),
-    };
-    for &heuristic in &args.heuristic {
-        let mut measures = Measures::default();
-        let mut points = Vec::new();
-        for trace in traces {
-            simulate::play(trace, heuristic, &rules, &mut measures, |point| {
+    let mut written = args
+        .write_trace
+        .as_deref()
+        .map(OutFile::create)
+        .transpose()?;
+    let mut columns: Vec<Column> = args.heuristic.iter().copied().map(Column::of).collect();
+    let progress = progress(source.steps().saturating_mul(columns.len() as u64));
+    for trace in (0..source.traces()).filter_map(|number| source.trace(number)) {
+        if let Some(written) = &mut written {
+            written.write(|out| trace::write(out, &trace))?;
+        }
+        for column in &mut columns {
+            let (measures, points) = (&mut column.measures, &mut column.points);
+            simulate::play(&trace, column.heuristic, &rules, measures, |point| {
                 progress.inc(1);
-                points.push(point);
+                if args.svg.is_some() {
+                    points.push(point);
+                }
             });
         }
-        let heuristic = heuristic.word();
-        lines.push(Line {
-            name: heuristic.to_owned(),
-            points,
-        });
-        outcome.heuristics.push(HeuristicOutcome {
-            heuristic,
-            measures,
-        });
     }
     progress.finish_and_clear();
+    written.map_or(Ok(()), OutFile::finish)?;
+    Ok(outcome(source, &rules, columns))
+}
+
+/// What a heuristic did.
+struct Column {
+    heuristic: Heuristic,
+    measures: Measures,
+    points: Vec<Point>,
+}
+
+impl Column {
+    fn of(heuristic: Heuristic) -> Self {
+        Self {
+            heuristic,
+            measures: Measures::default(),
+            points: Vec::new(),
+        }
+    }
+}
+
+fn outcome(source: &Source<'_>, rules: &Rules, columns: Vec<Column>) -> (Outcome, Vec<Line>) {
+    let of_column = |column: Column| {
+        let heuristic = column.heuristic.word();
+        let outcome = HeuristicOutcome {
+            heuristic,
+            measures: column.measures,
+        };
+        let line = Line {
+            name: heuristic.to_owned(),
+            points: column.points,
+        };
+        (outcome, line)
+    };
+    let (heuristics, lines) = columns.into_iter().map(of_column).unzip();
+    let outcome = Outcome {
+        schema_version: SCHEMA_VERSION,
+        traces: source.traces(),
+        first_seed: source.first_seed(),
+        slice_size: rules.slice_size,
+        overload_threshold: rules.settings.threshold.as_fraction(),
+        keep_overload: rules.settings.keep.overload,
+        keep_in_zone: rules.settings.keep.in_zone,
+        heuristics,
+    };
     (outcome, lines)
 }
 
@@ -196,10 +319,10 @@ fn steps(trace: &Trace) -> usize {
 }
 
 /// On standard error, and only where that is a terminal.
-fn progress(steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} events, {eta} left")
+fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} events, {eta} left")
         .expect("the template is sound");
-    ProgressBar::new(steps as u64).with_style(style)
+    ProgressBar::new(steps).with_style(style)
 }
 
 fn title(trace: &Trace) -> String {
@@ -226,15 +349,28 @@ const BOLD: Style = Style::new().bold();
 fn table(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     let traces = words::count(outcome.traces, "trace");
     let events = outcome.heuristics.first().map_or(0, |h| h.measures.events);
-    let events = words::count(usize::try_from(events).unwrap_or(usize::MAX), "event");
-    writeln!(out, "{traces}, {events}")?;
+    let counted = words::count(usize::try_from(events).unwrap_or(usize::MAX), "event");
+    match outcome.first_seed {
+        Some(seed) if outcome.traces == 1 => writeln!(out, "{traces} of seed {seed}, {counted}")?,
+        Some(seed) => writeln!(out, "{traces} from seed {seed} on, {counted}")?,
+        None => writeln!(out, "{traces}, {counted}")?,
+    }
+    if events == 0 {
+        return writeln!(
+            out,
+            "Nothing happens in it, so there is nothing to measure."
+        );
+    }
     writeln!(out)?;
     row(out, BOLD, "", outcome, |h| h.heuristic.to_owned())?;
     for (name, value) in ROWS {
         row(out, Style::new(), name, outcome, |h| value(&h.measures))?;
     }
     writeln!(out)?;
-    writeln!(out, "{BOLD}changed hints by event{BOLD:#}")?;
+    writeln!(
+        out,
+        "{BOLD}changed hints of endpoints that stay, by event{BOLD:#}"
+    )?;
     let kinds = outcome
         .heuristics
         .iter()
@@ -244,7 +380,12 @@ fn table(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
         let name = format!("  {kind}");
         row(out, Style::new(), &name, outcome, |h| {
             let of_kind = h.measures.by_event.get(kind).copied().unwrap_or_default();
-            format!("{} in {}", of_kind.hint_changes, of_kind.events)
+            let events = usize::try_from(of_kind.events).unwrap_or(usize::MAX);
+            format!(
+                "{} in {}",
+                of_kind.hint_changes,
+                words::count(events, "event")
+            )
         })?;
     }
     Ok(())
@@ -289,7 +430,7 @@ fn row(
 ) -> io::Result<()> {
     write!(out, "{style}{name:38}")?;
     for heuristic in &outcome.heuristics {
-        write!(out, "{:>14}", value(heuristic))?;
+        write!(out, "{:>18}", value(heuristic))?;
     }
     writeln!(out, "{style:#}")
 }

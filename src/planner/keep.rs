@@ -57,9 +57,11 @@ impl Planner<'_> {
             hinted,
             movable: None,
         };
-        let has_minima = mending.give_minima();
+        if !mending.give_minima() {
+            return None;
+        }
         mending.ease(most);
-        has_minima.then_some(mending.hints)
+        Some(mending.hints)
     }
 }
 

@@ -9,7 +9,8 @@ use super::player::Writes;
 use super::slices::Endpoint;
 use super::trace::Event;
 use super::world::World;
-use crate::planner::allocation::{Threshold, minimum};
+use crate::planner::allocation::Threshold;
+use crate::planner::guarantee::below_minimum;
 use crate::planner::kube_proxy::{self, Traffic};
 
 /// What is stored, and what kube-proxy makes of it, once everybody has reacted to an event.
@@ -64,7 +65,6 @@ impl State {
         }
     }
 
-    /// How many pods that are there before and now have other hints than before.
     /// How many pods that are there before and now have other hints than before, and how many of them had some and
     /// have some.
     fn changes_since(&self, before: &Self) -> (u64, u64) {
@@ -80,12 +80,15 @@ impl State {
 }
 
 fn has_short_zone(weights: &[u64], endpoints: &[kube_proxy::Endpoint], at: Threshold) -> bool {
-    let total = weights.iter().sum();
-    let count = u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
-    weights.iter().enumerate().any(|(zone, &weight)| {
-        let named = endpoints.iter().filter(|e| e.hints.contains(&zone));
-        named.count() < minimum(weight, total, count, at) as usize
-    })
+    let hinted = |zone: usize| endpoints.iter().filter(|e| e.hints.contains(&zone)).count();
+    let hinted: Vec<u32> = (0..weights.len())
+        .map(|zone| to_count(hinted(zone)))
+        .collect();
+    below_minimum(weights, &hinted, to_count(endpoints.len()), at).is_some()
+}
+
+fn to_count(endpoints: usize) -> u32 {
+    u32::try_from(endpoints).unwrap_or(u32::MAX)
 }
 
 /// What a kind of event did.

@@ -15,7 +15,7 @@ use crate::cluster::wire::EndpointSlice;
 use crate::decide::opt_in::Heuristic;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::capacity::ZONE_LABEL;
-use crate::settings::{Mode, Settings};
+use crate::settings::Settings;
 use crate::webhook::stored::{StoredEndpoints, take_stored_hints};
 
 /// How often every slice is looked at again behind an event, at most.
@@ -256,21 +256,11 @@ impl Player {
         let service = format!("{NAMESPACE}/{SERVICE}");
         let snapshot = Snapshot::take(&self.cluster, Some(&service));
         let decision = decide(&snapshot, Some(&service), &record, &self.settings);
-        let verdict = match self.settings.mode {
-            Mode::Active => decision.verdict,
-            Mode::Observe | Mode::Off => Verdict::Untouched,
-        };
-        match verdict {
+        match decision.verdict {
             Verdict::Hints => named(&decision),
             Verdict::Strip => vec![Vec::new(); sent.len()],
             Verdict::Untouched => sent.iter().map(|e| e.hints.clone()).collect(),
-            Verdict::Kept => {
-                let before = |endpoint: &Endpoint| {
-                    let stored = stored?.iter().find(|e| e.pod == endpoint.pod)?;
-                    Some(stored.hints.clone())
-                };
-                sent.iter().map(|e| before(e).unwrap_or_default()).collect()
-            }
+            Verdict::Kept => unreachable!("all is known, and the Service's annotation is good"),
         }
     }
 

@@ -95,7 +95,7 @@ fn a_trace_that_is_written_and_read_again_measures_the_same() {
         "20",
     ];
     let played = measured(&[&of_seeds[..], &["--write-trace", &path]].concat());
-    assert_eq!(played["traces"], 3);
+    assert_eq!([&played["traces"], &played["firstSeed"]], [3, 5]);
     assert_eq!(played["heuristics"][0]["events"], 120);
     assert_eq!(measured(&["--trace", &path, "--slice-size", "20"]), played);
 }
@@ -115,7 +115,7 @@ fn people_get_a_table() {
         "hints turned on or off 3",
         "violations of a zone's minimum 0",
         "traffic in its zone, mean 72.22 %",
-        "nodeResized 4 in 1",
+        "nodeResized 4 in 1 event",
     ] {
         assert!(has(line), "{line} is missing in\n{table}");
     }
@@ -139,6 +139,14 @@ fn a_chart_is_of_one_trace() {
         refused(&["--seeds", "2", "--events", "1", "--svg", &path]),
         "error: --svg draws one trace, and these are 2; play one\n"
     );
+    for flag in ["--svg", "--write-trace"] {
+        assert_eq!(
+            refused(&[flag, "-"]),
+            format!(
+                "error: {flag} needs the name of a file: the measures go to standard output\n"
+            )
+        );
+    }
 }
 
 #[test]
