@@ -16,6 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::words;
+
 /// Keeps Kubernetes traffic in its zone without drowning any zone.
 ///
 /// zonewise is an admission webhook: the API server asks it about every EndpointSlice, and it puts a complete set of
@@ -103,10 +105,13 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            let failure_text = failure.to_string();
+            let lines: Vec<String> = failure_text.split('\n').map(words::printable).collect();
             anstream::eprintln!(
-                "{}error:{} {failure}",
+                "{}error:{} {}",
                 render::RED.render(),
-                render::RED.render_reset()
+                render::RED.render_reset(),
+                lines.join("\n")
             );
             match failure {
                 Failure::Usage(_) => ExitCode::from(2),

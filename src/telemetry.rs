@@ -29,11 +29,30 @@ pub enum LogFormat {
 /// A log level that can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "--log-level {level:?}: {source}; say error, warn, info, debug or trace, or a filter such as zonewise=debug,kube=warn"
+    "--log-level {level:?}: {problem}; say error, warn, info, debug or trace, or a filter such as zonewise=debug,kube=warn"
 )]
 pub struct BadLogLevel {
     level: String,
-    source: tracing_subscriber::filter::ParseError,
+    problem: String,
+}
+
+impl BadLogLevel {
+    fn new(level: &str, problem: impl Into<String>) -> Self {
+        Self {
+            level: level.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// A word alone would be taken for a module, and a level that is misspelt would mute all others.
+fn check_words(level: &str) -> Result<(), BadLogLevel> {
+    let words = level.split(',').map(str::trim);
+    let mut alone = words.filter(|word| !word.contains(['=', '[']));
+    match alone.find(|word| word.parse::<tracing::level_filters::LevelFilter>().is_err()) {
+        Some(word) => Err(BadLogLevel::new(level, format!("{word:?} is no level"))),
+        None => Ok(()),
+    }
 }
 
 /// Sends logs to standard error, and panics to the logs.
@@ -42,13 +61,11 @@ pub struct BadLogLevel {
 /// [`BadLogLevel`] for a level that is none.
 pub fn init_logs(level: &str, format: LogFormat) -> Result<(), BadLogLevel> {
     use std::io::IsTerminal as _;
+    check_words(level)?;
     // kube tells each failure too, with the whole body of an answer; what matters of it is told here.
     let filter = tracing_subscriber::EnvFilter::builder()
         .parse(format!("kube_client::client=off,{level}"))
-        .map_err(|source| BadLogLevel {
-            level: level.to_owned(),
-            source,
-        })?;
+        .map_err(|error| BadLogLevel::new(level, error.to_string()))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

@@ -19,6 +19,17 @@ pub fn first<S: AsRef<str>>(all: &[S]) -> String {
     named.join(", ") + &and_more(all.len() - named.len())
 }
 
+/// The one of these that is most like `text`, if it may have been meant.
+#[must_use]
+pub fn nearest<'a>(text: &str, all: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.8;
+    let text = text.trim().to_lowercase();
+    let alike = |other: &str| strsim::damerau_levenshtein(&text, &other.to_lowercase());
+    let nearest = all.into_iter().min_by_key(|other| alike(other))?;
+    let is_alike = strsim::normalized_damerau_levenshtein(&text, &nearest.to_lowercase());
+    (is_alike >= ALIKE || alike(nearest) <= text.len() / 3).then_some(nearest)
+}
+
 /// `, +2 more` after a list that was cut.
 #[must_use]
 pub fn and_more(more: usize) -> String {
@@ -27,6 +38,20 @@ pub fn and_more(more: usize) -> String {
     } else {
         format!(", +{more} more")
     }
+}
+
+/// A text that somebody else may have written, with nothing in it that moves a terminal's cursor or changes its colours.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
 }
 
 /// As much of a text that somebody else wrote as fits a log line: some proxies answer with whole pages.
@@ -68,6 +93,17 @@ fn says(text: &str, cause: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_have_been_meant_is_near() {
+        let meant = |text| nearest(text, ["Auto", "Disabled"]);
+        for text in ["Atuo", "AUTO", "auto ", "aut"] {
+            assert_eq!(meant(text), Some("Auto"), "{text:?}");
+        }
+        assert_eq!(meant("disable"), Some("Disabled"));
+        assert_eq!(["", "cilium", "PreferZone"].map(meant), [None; 3]);
+        assert_eq!(nearest("wbe", ["api", "web"]), Some("web"));
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{told}")]

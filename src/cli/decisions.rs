@@ -27,7 +27,8 @@ pub struct DecisionArgs {
     /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
     #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     honor_traffic_distribution: bool,
-    /// How long a new node may lack zone or CPU before that counts
+    /// How long a node may lack zone or CPU before that counts: a new one is left out meanwhile, and one that has lost them
+    /// counts as before
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
     node_grace: Duration,
     /// Labels that leave a node out of capacity, whatever their value, separated by commas
@@ -43,16 +44,16 @@ pub struct DecisionArgs {
 #[command(next_help_heading = "Decisions")]
 pub struct PlanArgs {
     /// How far above the average an endpoint may be loaded: 0.2 is 20 %
-    #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, value_name = "DECIMAL")]
+    #[arg(long, env = "ZONEWISE_OVERLOAD_THRESHOLD", default_value = "0.2", value_parser = values::threshold, allow_negative_numbers = true, value_name = "DECIMAL")]
     overload_threshold: Threshold,
     /// Hints that meet the threshold stay unless a fresh plan lowers the worst overload by more than this
-    #[arg(long, env = "ZONEWISE_KEEP_OVERLOAD", default_value = "0.10", value_parser = values::fraction, value_name = "FRACTION")]
+    #[arg(long, env = "ZONEWISE_KEEP_OVERLOAD", default_value = "0.10", value_parser = values::fraction, allow_negative_numbers = true, value_name = "FRACTION")]
     keep_overload: f64,
     /// …or raises the part of the traffic that stays in its zone by more than this
-    #[arg(long, env = "ZONEWISE_KEEP_IN_ZONE", default_value = "0.05", value_parser = values::fraction, value_name = "FRACTION")]
+    #[arg(long, env = "ZONEWISE_KEEP_IN_ZONE", default_value = "0.05", value_parser = values::fraction, allow_negative_numbers = true, value_name = "FRACTION")]
     keep_in_zone: f64,
     /// Hold capacity as it was while more than this part of the nodes is NotReady
-    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, value_name = "FRACTION")]
+    #[arg(long, env = "ZONEWISE_FREEZE_NOT_READY", default_value = "0.55", value_parser = values::fraction, allow_negative_numbers = true, value_name = "FRACTION")]
     freeze_not_ready: f64,
 }
 
@@ -95,6 +96,7 @@ impl DecisionArgs {
             nodes: NodeRules {
                 excluded_labels: self.excluded_node_labels.clone(),
                 grace: self.node_grace,
+                grace_of_loss: self.node_grace,
             },
             ..self.plans.store_rules()
         }

@@ -31,7 +31,8 @@ Exit status:
   0  whatever is decided
   2  the cluster or a file can't be read, there is no such Service, or the arguments are wrong")]
 pub struct Args {
-    /// Only the Service of this name
+    /// Only the Service of this name; NAMESPACE/NAME takes the place of -n
+    #[arg(value_name = "[NAMESPACE/]NAME")]
     name: Option<String>,
     /// Only Services of this namespace; by default that of the kubeconfig's context, with files all
     #[arg(short, long, env = "ZONEWISE_NAMESPACE", value_name = "NAMESPACE")]
@@ -74,11 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             None,
         )
     };
-    let namespace = args.namespace.clone().or(default_namespace);
-    let filter = Filter {
-        namespace: namespace.filter(|_| !args.all_namespaces),
-        name: args.name.clone(),
-    };
+    let filter = filter(args, default_namespace)?;
     let cluster = objects
         .load(args.decisions.store_rules(), Timestamp::now())
         .cluster();
@@ -101,6 +98,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(args.output, &report).or_else(super::ignore_closed_pipe)
 }
 
+/// Which Services are asked for: `web`, `shop/web`, or as kubectl has it, `service/web`.
+fn filter(args: &Args, default_namespace: Option<String>) -> Result<Filter, Failure> {
+    const KINDS: [&str; 3] = ["svc", "service", "services"];
+    let (before, name) = match args.name.as_deref().map(|name| name.rsplit_once('/')) {
+        Some(Some((before, name))) => (Some(before), Some(name)),
+        Some(None) => (None, args.name.as_deref()),
+        None => (None, None),
+    };
+    let before = before.filter(|before| !KINDS.contains(before));
+    if let (Some(before), Some(namespace)) = (before, &args.namespace)
+        && before != namespace
+    {
+        return Err(Failure::usage(format!(
+            "the Service is asked for in namespace {before}, and by -n in {namespace}: leave out one of both"
+        )));
+    }
+    let asked = before.map(str::to_owned).or_else(|| args.namespace.clone());
+    Ok(Filter {
+        namespace: asked.or(default_namespace).filter(|_| !args.all_namespaces),
+        name: name.map(str::to_owned),
+    })
+}
+
 /// Says that no Service is what was asked for, and which there are.
 fn nothing_matches(cluster: &Cluster, filter: &Filter) -> String {
     let (namespace, name) = (filter.namespace.as_deref(), filter.name.as_deref());
@@ -109,7 +129,12 @@ fn nothing_matches(cluster: &Cluster, filter: &Filter) -> String {
     let known = cluster.service_names();
     let known: Vec<(&str, &str)> = known.iter().filter_map(|s| s.split_once('/')).collect();
     if known.is_empty() {
-        return format!("there is no Service{asked} here, nor any other");
+        let any = if name.is_some() {
+            asked
+        } else {
+            " at all".to_owned()
+        };
+        return format!("there is no Service{any} in what was read");
     }
     let namesakes = known.iter().filter(|(_, other)| name == Some(other));
     let namesakes: Vec<&str> = namesakes.map(|(namespace, _)| *namespace).collect();
@@ -119,6 +144,12 @@ fn nothing_matches(cluster: &Cluster, filter: &Filter) -> String {
     let neighbours: Vec<&str> = neighbours.map(|(_, name)| *name).collect();
     let there_are = if !namesakes.is_empty() {
         format!("one is in {}", words::first(&namesakes))
+    } else if let Some(meant) =
+        name.and_then(|name| words::nearest(name, neighbours.iter().copied()))
+    {
+        format!("did you mean {meant}?")
+    } else if let [only] = neighbours[..] {
+        format!("there is {only}")
     } else if !neighbours.is_empty() {
         format!("there are {}", words::first(&neighbours))
     } else {
@@ -132,7 +163,7 @@ fn nothing_matches(cluster: &Cluster, filter: &Filter) -> String {
 /// A file that is missing may be the name of a Service, all of which `-f` takes for files.
 fn unreadable(error: &FileError, args: &Args) -> Failure {
     let may_be_name = |path: &Path| {
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-/".contains(c);
         path.to_str().is_some_and(|path| path.chars().all(is_name))
     };
     let advice = match error {

@@ -17,7 +17,7 @@ use super::decisions::DecisionArgs;
 use super::{Failure, connect, values};
 use crate::admin;
 use crate::cluster::files::{self, LeanObjects};
-use crate::cluster::store::Writer;
+use crate::cluster::store::{StoreRules, Writer};
 use crate::cluster::watch::{self, WatchStatus};
 use crate::controller::lease::Candidate;
 use crate::server::connection::Times;
@@ -251,7 +251,7 @@ async fn serve(args: Args) -> Result<(), Failure> {
     let mut tasks = Tasks::default();
 
     let watch_status = Arc::new(WatchStatus::default());
-    let writer = Writer::new(args.decisions.store_rules());
+    let writer = Writer::new(args.store_rules());
     let app = args.app(&writer, metrics);
     let connected = start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
     admin::register(&mut registry, app.cluster.clone(), watch_status);
@@ -275,6 +275,15 @@ async fn serve(args: Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    fn store_rules(&self) -> StoreRules {
+        let mut rules = self.decisions.store_rules();
+        if !self.source.from_files.is_empty() {
+            // Whoever edits a file means what it says.
+            rules.nodes.grace_of_loss = Duration::ZERO;
+        }
+        rules
+    }
+
     fn app(&self, writer: &Writer, metrics: Metrics) -> App {
         App {
             cluster: writer.cluster(),

@@ -42,14 +42,16 @@ pub struct Args {
         long,
         env = "ZONEWISE_SEED",
         default_value_t = 1,
+        value_parser = values::seed,
+        allow_negative_numbers = true,
         value_name = "NUMBER"
     )]
     seed: u64,
     /// How many traces to make up and measure together, from as many seeds in a row
-    #[arg(long, env = "ZONEWISE_SEEDS", default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, env = "ZONEWISE_SEEDS", default_value_t = 1, value_name = "NUMBER", value_parser = values::seeds, allow_negative_numbers = true)]
     seeds: u64,
     /// How many events a trace has
-    #[arg(long, env = "ZONEWISE_EVENTS", default_value_t = 200, value_name = "NUMBER", value_parser = values::events)]
+    #[arg(long, env = "ZONEWISE_EVENTS", default_value_t = 200, value_name = "NUMBER", value_parser = values::events, allow_negative_numbers = true)]
     events: usize,
     /// Files with traces to play in place of made-up ones; - is standard input
     #[arg(long, env = "ZONEWISE_TRACE", num_args = 1.., value_delimiter = ',', value_name = "FILE", conflicts_with_all = ["seed", "seeds", "events"])]
@@ -61,7 +63,7 @@ pub struct Args {
     #[arg(long, env = "ZONEWISE_HEURISTIC", value_delimiter = ',', default_value = "Auto", value_parser = values::heuristic, value_name = "NAME")]
     heuristic: Vec<Heuristic>,
     /// How many endpoints the EndpointSlice controller puts into a slice at most
-    #[arg(long, env = "ZONEWISE_SLICE_SIZE", default_value_t = 100, value_name = "NUMBER", value_parser = values::slice_size)]
+    #[arg(long, env = "ZONEWISE_SLICE_SIZE", default_value_t = 100, value_name = "NUMBER", value_parser = values::slice_size, allow_negative_numbers = true)]
     slice_size: usize,
     /// Draw a chart over time of one trace, as SVG
     #[arg(long, env = "ZONEWISE_SVG", value_name = "FILE")]
@@ -142,6 +144,11 @@ fn check_files(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
+    if args.svg.is_some() && args.svg == args.write_trace {
+        return Err(Failure::usage(
+            "--svg and --write-trace name the same file: one would overwrite the other",
+        ));
+    }
     Ok(())
 }
 
@@ -199,6 +206,9 @@ fn read(path: &Path) -> Result<Vec<Trace>, Failure> {
         return trace::read("standard input", io::stdin().lock()).map_err(Failure::usage);
     }
     let name = path.display().to_string();
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{name} is a folder; name a file")));
+    }
     let file =
         File::open(path).map_err(|error| Failure::usage(format!("can't read {name}: {error}")))?;
     trace::read(&name, BufReader::new(file)).map_err(Failure::usage)
@@ -407,13 +417,13 @@ const ROWS: [Row; 11] = [
         m.violations.to_string()
     }),
     ("worst overload", |m| {
-        format!("{:.1} %", 100.0 * m.worst_overload)
+        format!("{:.1}%", 100.0 * m.worst_overload)
     }),
     ("overload, mean", |m| {
-        format!("{:.1} %", 100.0 * m.mean_overload)
+        format!("{:.1}%", 100.0 * m.mean_overload)
     }),
     ("traffic in its zone, mean", |m| {
-        format!("{:.2} %", 100.0 * m.mean_in_zone_share)
+        format!("{:.2}%", 100.0 * m.mean_in_zone_share)
     }),
     ("slices written by the controller", |m| {
         m.controller_writes.to_string()

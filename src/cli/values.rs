@@ -70,6 +70,18 @@ pub fn slice_size(text: &str) -> Result<usize, String> {
     whole_number(text, 1000)
 }
 
+/// How many seeds are played.
+pub fn seeds(text: &str) -> Result<u64, String> {
+    whole_number(text, 100_000).map(|seeds| seeds as u64)
+}
+
+/// A seed.
+pub fn seed(text: &str) -> Result<u64, String> {
+    let most = u64::MAX;
+    text.parse()
+        .map_err(|_| format!("{text:?} is no whole number between 0 and {most}"))
+}
+
 fn whole_number(text: &str, most: usize) -> Result<usize, String> {
     let parsed = text.parse().ok();
     parsed

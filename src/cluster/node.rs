@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::loose::{Loose, Number};
-use super::wire::{Node, Wire};
+use super::wire::{Condition, Node, Wire};
 use crate::planner::capacity::{self, Cpu, ZONE_LABEL};
 use crate::planner::quantity::parse_cpu;
 
@@ -25,8 +25,10 @@ pub const CONTROL_PLANE_LABELS: [&str; 2] = [
 pub struct NodeRules {
     /// Labels that leave a node out, whatever their value.
     pub excluded_labels: Vec<String>,
-    /// How long a node may lack zone or CPU before that counts.
+    /// How long a new node may lack zone or CPU before that counts.
     pub grace: Duration,
+    /// How long a node that has lost its zone or CPU counts as before: labels are put back, and tools flap.
+    pub grace_of_loss: Duration,
 }
 
 impl Default for NodeRules {
@@ -34,6 +36,7 @@ impl Default for NodeRules {
         Self {
             excluded_labels: CONTROL_PLANE_LABELS.map(str::to_owned).to_vec(),
             grace: Duration::from_mins(1),
+            grace_of_loss: Duration::from_mins(1),
         }
     }
 }
@@ -41,12 +44,22 @@ impl Default for NodeRules {
 /// A Node as it is kept: what capacity needs, and until when it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// What capacity needs; `settling` as of the time it was read or last looked at.
+    /// What capacity needs; `settling`, zone and CPU as of the time it was read or last looked at.
     pub node: capacity::Node,
     uninitialized: bool,
     new_until: Option<Timestamp>,
     /// When it was last known to be Ready, if it was and is not.
     ready_until: Option<Timestamp>,
+    lost: Option<Lost>,
+}
+
+/// That a node has less than before, which does not count yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Lost {
+    until: Timestamp,
+    /// What it has.
+    zone: Option<Arc<str>>,
+    cpu: Cpu,
 }
 
 impl NodeRecord {
@@ -80,23 +93,60 @@ impl NodeRecord {
             uninitialized: has_taint(wire, UNINITIALIZED_TAINT),
             new_until: created.and_then(|at: Timestamp| at.checked_add(rules.grace).ok()),
             ready_until: None,
+            lost: None,
         };
+        // One that was NotReady from its beginning on has never counted.
+        record.ready_until = not_ready_since(wire)
+            .filter(|since| record.new_until.is_none_or(|until| *since >= until))
+            .map(|since| since.min(now));
         record.look_at_clock(now);
         record
     }
 
-    /// Brings `settling` up to date.
+    /// Brings `settling`, and what a loss has left, up to date.
     pub fn look_at_clock(&mut self, now: Timestamp) {
         self.node.settling = self.uninitialized || self.new_until.is_some_and(|until| now < until);
+        if let Some(lost) = self.lost.take_if(|lost| lost.until <= now) {
+            (self.node.zone, self.node.cpu) = (lost.zone, lost.cpu);
+        }
     }
 
     /// Takes over what was known of the node and can't be read from it.
-    pub fn remember(&mut self, before: Option<&Self>, now: Timestamp) {
-        self.ready_until = match before {
+    pub fn remember(&mut self, before: Option<&Self>, rules: &NodeRules, now: Timestamp) {
+        let Some(before) = before else { return };
+        self.ready_until = match before.ready_until {
             _ if self.node.ready => None,
-            Some(before) if before.node.ready => Some(now),
-            before => before.and_then(|before| before.ready_until),
+            _ if before.node.ready => Some(now),
+            since => since,
         };
+        if before.node.has_capacity() && !self.node.has_capacity() && !self.node.excluded {
+            self.lose(before, rules, now);
+        }
+    }
+
+    fn lose(&mut self, before: &Self, rules: &NodeRules, now: Timestamp) {
+        let until = before.lost.as_ref().map(|lost| lost.until);
+        let until = until.or_else(|| now.checked_add(rules.grace_of_loss).ok());
+        let Some(until) = until.filter(|until| now < *until) else {
+            return;
+        };
+        let zone = self.node.zone.clone().or(before.node.zone.clone());
+        let cpu = if self.node.cpu.counts() {
+            self.node.cpu.clone()
+        } else {
+            before.node.cpu.clone()
+        };
+        self.lost = Some(Lost {
+            until,
+            zone: std::mem::replace(&mut self.node.zone, zone),
+            cpu: std::mem::replace(&mut self.node.cpu, cpu),
+        });
+    }
+
+    /// When it turned NotReady, if that is known.
+    #[must_use]
+    pub fn ready_until(&self) -> Option<Timestamp> {
+        self.ready_until
     }
 
     /// Whether it counted at `since` or later, and is NotReady now.
@@ -105,24 +155,37 @@ impl NodeRecord {
         !self.node.excluded && self.ready_until.is_some_and(|until| until >= since)
     }
 
-    /// When `settling` will change by itself.
+    /// When it will count for something else by itself.
     #[must_use]
     pub fn settles_at(&self) -> Option<Timestamp> {
-        self.new_until
-            .filter(|_| self.node.settling && !self.uninitialized)
+        let is_new_until = self
+            .new_until
+            .filter(|_| self.node.settling && !self.uninitialized);
+        let lost_until = self.lost.as_ref().map(|lost| lost.until);
+        is_new_until.into_iter().chain(lost_until).min()
     }
 }
 
-fn is_ready(wire: &Node<Box<str>>) -> bool {
+fn ready_condition(wire: &Node<Box<str>>) -> Option<&Condition<Box<str>>> {
     let conditions = wire
         .status
         .get()
         .map_or(&[][..], |status| status.conditions.items());
-    let ready = conditions
-        .iter()
-        .filter_map(|c| c.get())
-        .find(|c| c.kind.text() == Some("Ready"));
-    ready.is_some_and(|condition| condition.status.text() == Some("True"))
+    let mut conditions = conditions.iter().filter_map(Loose::get);
+    conditions.find(|condition| condition.kind.text() == Some("Ready"))
+}
+
+fn is_true(condition: &Condition<Box<str>>) -> bool {
+    condition.status.text() == Some("True")
+}
+
+fn is_ready(wire: &Node<Box<str>>) -> bool {
+    ready_condition(wire).is_some_and(is_true)
+}
+
+fn not_ready_since(wire: &Node<Box<str>>) -> Option<Timestamp> {
+    let condition = ready_condition(wire).filter(|condition| !is_true(condition))?;
+    condition.last_transition_time.text()?.parse().ok()
 }
 
 fn has_taint(wire: &Node<Box<str>>, key: &str) -> bool {

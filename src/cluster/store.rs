@@ -15,7 +15,7 @@ use super::service::ServiceRecord;
 use super::slice::{self, AddressType, SliceRecord};
 use super::slices::Slices;
 use super::wire::{EndpointSlice, Node, Service, Wire};
-use crate::planner::capacity::{self, Capacity};
+use crate::planner::capacity::{self, Capacity, NotReady};
 
 type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -130,6 +130,14 @@ impl Default for Cluster {
 }
 
 impl Cluster {
+    fn note_zone(&self, node: &capacity::Node) {
+        let zones = self.zones_of_nodes.pin();
+        match &node.zone {
+            Some(zone) => zones.insert(Key::of(&node.name), Key::of(zone)),
+            None => zones.remove(&Key::of(&node.name)),
+        };
+    }
+
     /// The capacity at this moment.
     #[must_use]
     pub fn capacity(&self) -> Arc<MeasuredCapacity> {
@@ -288,26 +296,39 @@ struct Weather {
 }
 
 impl Weather {
-    /// Notes whether there is a storm; if so, nodes that were Ready at this time or later are held.
-    fn note(&mut self, is_storm: bool, now: Timestamp) -> Option<Timestamp> {
-        let went_on = |until: Timestamp| now.duration_since(until) < Storm::REACH;
-        match &mut self.storm {
-            Some(storm) if !is_storm => {
+    /// Notes since when there is a storm, if there is one; nodes that were Ready at the time returned or later are held.
+    fn note(&mut self, since: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let Some(since) = since else {
+            if let Some(storm) = &mut self.storm {
                 storm.until.get_or_insert(now);
             }
-            // One that pauses at its edge is still the same: its first nodes are held when it comes back.
-            Some(storm) if storm.until.is_none_or(went_on) => storm.until = None,
-            _ if is_storm => {
-                self.storm = Some(Storm {
-                    since: now,
-                    until: None,
-                });
-            }
-            _ => {}
-        }
-        let storm = self.storm.as_ref().filter(|_| is_storm)?;
-        storm.since.checked_sub(Storm::REACH).ok()
+            return None;
+        };
+        let went_on = |until: Timestamp| now.duration_since(until) < Storm::REACH;
+        // One that pauses at its edge is still the same: its first nodes are held when it comes back.
+        let same = self.storm.take_if(|storm| storm.until.is_none_or(went_on));
+        let since = same.map_or(since, |storm| storm.since);
+        self.storm = Some(Storm { since, until: None });
+        since.checked_sub(Storm::REACH).ok()
     }
+}
+
+/// When so many nodes had turned NotReady that there was a storm, if there is one: for a process that starts in one, it
+/// began before.
+fn storm_since<'a>(
+    records: impl Iterator<Item = &'a NodeRecord>,
+    freeze_not_ready: f64,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let not_ready = NotReady::of(records, |record| &record.node, freeze_not_ready);
+    let storm = not_ready.storm()?;
+    let mut went: Vec<_> = not_ready
+        .nodes
+        .iter()
+        .map(|record| record.ready_until())
+        .collect();
+    went.sort_unstable();
+    Some(went[storm - 1].unwrap_or(now))
 }
 
 impl Writer {
@@ -373,13 +394,8 @@ impl Writer {
         self.note_odd(wire, Resource::Nodes);
         let mut record = NodeRecord::read(wire, &self.rules.nodes, now);
         let name = record.node.name.clone();
-        record.remember(self.nodes.get(&name), now);
-        let zones = self.cluster.zones_of_nodes.pin();
-        match &record.node.zone {
-            Some(zone) => zones.insert(Key::of(&name), Key::of(zone)),
-            None => zones.remove(&Key::of(&name)).copied().as_ref(),
-        };
-        drop(zones);
+        record.remember(self.nodes.get(&name), &self.rules.nodes, now);
+        self.cluster.note_zone(&record.node);
         let kept = record.clone();
         if self.nodes.insert(&name, record).as_ref() != Some(&kept) {
             self.capacity_is_stale = true;
@@ -477,7 +493,11 @@ impl Writer {
             return self.settles_at;
         }
         for (record, _) in self.nodes.entries.values_mut() {
+            let had_zone = record.node.zone.is_some();
             record.look_at_clock(now);
+            if had_zone && record.node.zone.is_none() {
+                self.cluster.note_zone(&record.node);
+            }
         }
         self.capacity_is_stale = false;
         self.measure(now);
@@ -520,10 +540,9 @@ impl Writer {
     /// Capacity as it is, or in a storm as it would be without.
     fn measured(&mut self, now: Timestamp) -> MeasuredCapacity {
         let records = || self.nodes.entries.values().map(|(record, _)| record);
-        let nodes = || records().map(|record| &record.node);
-        let measured = Capacity::measure(nodes());
-        let is_storm = capacity::is_storm(nodes(), self.rules.freeze_not_ready);
-        let Some(since) = self.weather.note(is_storm, now) else {
+        let measured = Capacity::measure(records().map(|record| &record.node));
+        let storm = storm_since(records(), self.rules.freeze_not_ready, now);
+        let Some(since) = self.weather.note(storm, now) else {
             return MeasuredCapacity::new(measured, false);
         };
         let is_held = |record: &NodeRecord| record.has_gone_since(since);
@@ -855,6 +874,77 @@ mod tests {
         set(&mut writer, &["b"], 0..1, "True", minutes_later(62));
         set(&mut writer, &["b"], 0..1, "False", minutes_later(70));
         assert_eq!(zones(&writer), "b4 c10 frozen", "that is another storm");
+    }
+
+    fn gone(name: &str, zone: &str, since: Timestamp) -> Node<Box<str>> {
+        let json = format!(
+            r#"{{"metadata":{{"name":"{name}","labels":{{"topology.kubernetes.io/zone":"{zone}"}},
+                 "creationTimestamp":"2020-01-01T00:00:00Z"}},"status":{{"allocatable":{{"cpu":"4"}},
+                 "conditions":[{{"type":"Ready","status":"Unknown","lastTransitionTime":"{since}"}}]}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_starts_in_a_storm_holds_what_another_holds_that_saw_it_come() {
+        let mut writer = Writer::new(StoreRules::default());
+        writer.begin(Resource::Nodes);
+        set(&mut writer, &["a"], 0..10, "True", minutes_later(60));
+        for i in 0..10 {
+            // Those of b went within a minute, an hour ago; some of c long before, and never counted in this storm.
+            let long_before = if i < 4 { -600 } else { 0 };
+            writer.apply_node(
+                &gone(&format!("b{i}"), "b", minutes_later(0)),
+                minutes_later(60),
+            );
+            writer.apply_node(
+                &gone(&format!("c{i}"), "c", minutes_later(long_before)),
+                minutes_later(60),
+            );
+        }
+        writer.finish(Resource::Nodes, minutes_later(60));
+        assert_eq!(zones(&writer), "a10 b10 c6 frozen");
+    }
+
+    #[test]
+    fn a_node_that_loses_its_zone_or_cpu_counts_as_before_for_the_grace() {
+        for lacks in ["zone", "cpu"] {
+            let node = |bare: bool| {
+                let zone = if bare && lacks == "zone" { "" } else { "b" };
+                let cpu = if bare && lacks == "cpu" { "0" } else { "4" };
+                let json = format!(
+                    r#"{{"metadata":{{"name":"b0","labels":{{"topology.kubernetes.io/zone":"{zone}"}}}},
+                         "status":{{"allocatable":{{"cpu":"{cpu}"}},"conditions":[{{"type":"Ready","status":"True"}}]}}}}"#
+                );
+                serde_json::from_str::<Node<Box<str>>>(&json).unwrap()
+            };
+            let mut writer = listed();
+            set(&mut writer, &["a", "b"], 0..2, "True", now());
+            let is_usable =
+                |writer: &Writer| writer.cluster().capacity().capacity.obstacle().is_none();
+            for seconds in 0..200 {
+                let time = now() + SignedDuration::from_secs(seconds);
+                writer.apply_node(&node(seconds % 2 == 0), time);
+                writer.settle(time);
+                assert_eq!(zones(&writer), "a2 b2", "it flaps, {lacks}");
+            }
+            writer.apply_node(&node(true), minutes_later(10));
+            let until = writer.settle(minutes_later(10));
+            assert_eq!(until, Some(minutes_later(11)));
+            writer.apply_node(
+                &node(true),
+                minutes_later(10) + SignedDuration::from_secs(50),
+            );
+            writer.settle(minutes_later(10) + SignedDuration::from_secs(59));
+            assert!(is_usable(&writer), "{lacks}");
+            writer.settle(minutes_later(11));
+            assert!(!is_usable(&writer), "{lacks}");
+            let zone = writer.cluster().zone_of_node(Key::of("b0"));
+            assert_eq!(zone.is_none(), lacks == "zone");
+            writer.apply_node(&node(false), minutes_later(12));
+            writer.settle(minutes_later(12));
+            assert!(is_usable(&writer), "{lacks}");
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ wire!(
 );
 wire!(
     /// A condition.
-    Condition { #[serde(rename = "type")] kind: T, status: T }
+    Condition { #[serde(rename = "type")] kind: T, status: T, last_transition_time: T }
 );
 
 /// What a Node has, or offers to pods.

@@ -20,6 +20,14 @@ pub enum Cpu {
     Millicores(Millicores),
 }
 
+impl Cpu {
+    /// Whether it is a number above zero.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        matches!(self, Self::Millicores(cpu) if *cpu > Millicores(0))
+    }
+}
+
 /// A node, as far as capacity is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -35,6 +43,14 @@ pub struct Node {
     pub excluded: bool,
     /// Whether its cloud may still be giving it a zone: young, or tainted as uninitialized.
     pub settling: bool,
+}
+
+impl Node {
+    /// Whether it has all that a counted node needs.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.zone.is_some() && self.cpu.counts()
+    }
 }
 
 /// Something that a counted node needs and does not have.
@@ -223,20 +239,50 @@ fn assess(node: &Node, ready: bool) -> Assessment<'_> {
     }
 }
 
-/// Whether so many of the nodes that would otherwise count are NotReady that it looks like a storm rather than like
-/// less capacity: more than `freeze_not_ready`, a fraction.
+/// Of the nodes that would otherwise count, those that are NotReady, and how many of them make a storm rather than less
+/// capacity: more than `freeze_not_ready`, a fraction of all.
 ///
 /// New nodes that are not Ready yet, and those that have no capacity to lose, are no storm.
-pub fn is_storm<'a>(nodes: impl IntoIterator<Item = &'a Node>, freeze_not_ready: f64) -> bool {
-    let (mut lost, mut counting) = (0, 0);
-    for node in nodes {
-        match assess(node, true) {
-            Assessment::Counts { .. } | Assessment::Insufficient(_) if node.ready => counting += 1,
-            Assessment::Counts { .. } if !node.settling => lost += 1,
-            _ => {}
+pub struct NotReady<N> {
+    /// The nodes.
+    pub nodes: Vec<N>,
+    counting: usize,
+    limit: f64,
+}
+
+impl<N> NotReady<N> {
+    /// Looks at nodes.
+    pub fn of(
+        all: impl IntoIterator<Item = N>,
+        node: impl Fn(&N) -> &Node,
+        freeze_not_ready: f64,
+    ) -> Self {
+        let (mut nodes, mut counting) = (Vec::new(), 0);
+        for item in all {
+            let node = node(&item);
+            match assess(node, true) {
+                Assessment::Counts { .. } | Assessment::Insufficient(_) if node.ready => {
+                    counting += 1;
+                }
+                Assessment::Counts { .. } if !node.settling => nodes.push(item),
+                _ => {}
+            }
+        }
+        Self {
+            nodes,
+            counting,
+            limit: freeze_not_ready,
         }
     }
-    super::counts::ratio(lost, lost + counting) > freeze_not_ready
+
+    /// How many of them have to be NotReady for a storm, if so many are.
+    #[must_use]
+    pub fn storm(&self) -> Option<usize> {
+        let all = (self.nodes.len() + self.counting) as u64;
+        let is_storm = |&lost: &usize| super::counts::ratio(lost as u64, all) > self.limit;
+        let lost = Some(self.nodes.len()).filter(is_storm)?;
+        (1..=lost).find(is_storm)
+    }
 }
 
 /// Number of nodes that do not count for being NotReady.
@@ -249,6 +295,12 @@ pub fn not_ready(capacity: &Capacity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_storm(nodes: &[Node], freeze_not_ready: f64) -> bool {
+        NotReady::of(nodes, |node| node, freeze_not_ready)
+            .storm()
+            .is_some()
+    }
 
     fn node(name: &str, zone: &str, millicores: u64) -> Node {
         Node {

@@ -351,14 +351,14 @@ fn siblings_out_of_step(siblings: usize) -> String {
 }
 
 fn other_heuristic(value: &str) -> String {
-    let (value, meaning) = (
-        shortened(value),
-        if value.starts_with("zonewise.dev/") {
-            "is no heuristic of this version; write Auto"
-        } else {
-            "another implementation may act on"
-        },
-    );
+    let meaning = if value.starts_with("zonewise.dev/") {
+        "is no heuristic of this version; write Auto".to_owned()
+    } else if let Some(meant) = words::nearest(value, ["Auto", "Disabled"]) {
+        format!("another implementation may act on; if {meant} is meant, write it exactly so")
+    } else {
+        "another implementation may act on; Auto asks zonewise for hints".to_owned()
+    };
+    let value = shortened(value);
     format!("The Service's topology annotation says {value:?}, which {meaning}.")
 }
 

@@ -3,13 +3,14 @@
 //! `docs/simulate.md` describes the format for those who write one by hand.
 
 use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read as _, Write};
 use std::net::Ipv4Addr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::world::World;
+use crate::words::printable;
 
 /// The version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -165,8 +166,8 @@ struct Fault {
 impl Fault {
     fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
-            field: field.into(),
-            problem: problem.into(),
+            field: printable(&field.into()),
+            problem: printable(&problem.into()),
         }
     }
 }
@@ -175,20 +176,39 @@ impl Fault {
 ///
 /// # Errors
 /// [`TraceError`] for the first line that can't be.
-pub fn read(file: &str, lines: impl BufRead) -> Result<Vec<Trace>, TraceError> {
+pub fn read(file: &str, mut lines: impl BufRead) -> Result<Vec<Trace>, TraceError> {
     let mut reader = Reader::default();
-    let mut last = 1;
-    for (line, number) in lines.lines().zip(1..) {
-        last = number;
-        let fault = match line {
-            Ok(line) => reader.take(&line).err(),
-            Err(error) => Some(Fault::new("", format!("can't be read: {error}"))),
-        };
-        if let Some(fault) = fault {
-            return Err(at_line(file, number, fault));
-        }
+    let mut number = 0;
+    loop {
+        let line = next_line(&mut lines).map_err(|fault| at_line(file, number + 1, fault))?;
+        let Some(line) = line else { break };
+        number += 1;
+        reader
+            .take(&line)
+            .map_err(|fault| at_line(file, number, fault))?;
     }
-    reader.finish().map_err(|fault| at_line(file, last, fault))
+    reader
+        .finish()
+        .map_err(|fault| at_line(file, number.max(1), fault))
+}
+
+/// A start with a million pods fits; what never ends a line does not fill the memory.
+const LONGEST_LINE: u64 = 256 << 20;
+
+fn next_line(lines: &mut impl BufRead) -> Result<Option<String>, Fault> {
+    let mut line = Vec::new();
+    let read = lines.take(LONGEST_LINE).read_until(b'\n', &mut line);
+    match read {
+        Ok(0) => Ok(None),
+        Ok(bytes) if bytes as u64 == LONGEST_LINE => {
+            let problem = format!("is longer than {} MiB", LONGEST_LINE >> 20);
+            Err(Fault::new("", problem))
+        }
+        Ok(_) => String::from_utf8(line)
+            .map(Some)
+            .map_err(|_| Fault::new("", "can't be read: it is not UTF-8")),
+        Err(error) => Err(Fault::new("", format!("can't be read: {error}"))),
+    }
 }
 
 fn at_line(file: &str, line: usize, fault: Fault) -> TraceError {
@@ -213,10 +233,13 @@ impl Reader {
         }
         let value: serde_json::Value = serde_json::from_str(line)
             .map_err(|error| Fault::new("", format!("no line of JSON: {error}")))?;
-        match value.get("header") {
-            Some(header) => self.begin(parse("header", header)?),
-            None => self.add(parse("", &value)?),
+        let Some(header) = value.get("header") else {
+            return self.add(parse("", &value)?);
+        };
+        if value.as_object().is_some_and(|line| line.len() > 1) {
+            return Err(Fault::new("header", "must stand in a line of its own"));
         }
+        self.begin(parse("header", header)?)
     }
 
     fn begin(&mut self, header: Header) -> Result<(), Fault> {

@@ -294,11 +294,35 @@ fn explain_takes_a_name_and_a_namespace() {
 }
 
 #[test]
+fn a_service_may_be_named_as_output_and_kubectl_name_it() {
+    let folder = Folder::with("cluster.yaml", &cluster_with_slices());
+    let file = folder.path("cluster.yaml");
+    for name in ["shop/web", "svc/web", "service/web"] {
+        let output = run(&["explain", name, "-o", "json", "-f", &file]);
+        let report: Value = serde_json::from_str(assert_success(&output)).unwrap();
+        assert_eq!(report["services"][0]["name"], "web", "{name}");
+    }
+    assert_failure(
+        &run(&["explain", "shop/wbe", "-f", &file]),
+        2,
+        &["there is no Service wbe in namespace shop; did you mean web?\n"],
+    );
+    assert_failure(
+        &run(&["explain", "shop/web", "-n", "other", "-f", &file]),
+        2,
+        &["in namespace shop, and by -n in other: leave out one of both"],
+    );
+}
+
+#[test]
 fn a_cluster_without_services_is_told_beside_its_zones() {
     let nodes = cluster::nodes(&[("zone-a", 4)]);
     let output = run_with_input(&["explain", "-f", "-"], &nodes);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stderr(&output), "there is no Service here, nor any other\n");
+    assert_eq!(
+        stderr(&output),
+        "there is no Service at all in what was read\n"
+    );
     let text = flowing(stdout(&output));
     let sentence = "The only counted node is in zone zone-a; hints need";
     assert!(text.contains(sentence), "{text}");

@@ -90,6 +90,8 @@ fn a_value_that_makes_no_sense_is_refused_with_a_sentence() {
             "zonewise=loud",
             "say error, warn, info, debug or trace",
         ),
+        ("--log-level", "inof", "\"inof\" is no level"),
+        ("--overload-threshold", "-1", "no decimal between 0 and 10"),
         ("--log-format", "xml", "[possible values: text, json]"),
         ("--kubeconfig", "config", "--from-files"),
         ("--no-such-flag", "1", "--no-such-flag"),

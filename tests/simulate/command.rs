@@ -114,7 +114,7 @@ fn people_get_a_table() {
         "from one zone to another 0",
         "hints turned on or off 3",
         "violations of a zone's minimum 0",
-        "traffic in its zone, mean 72.22 %",
+        "traffic in its zone, mean 72.22%",
         "nodeResized 4 in 1 event",
     ] {
         assert!(has(line), "{line} is missing in\n{table}");
@@ -142,11 +142,27 @@ fn a_chart_is_of_one_trace() {
     for flag in ["--svg", "--write-trace"] {
         assert_eq!(
             refused(&[flag, "-"]),
-            format!(
-                "error: {flag} needs the name of a file: the measures go to standard output\n"
-            )
+            format!("error: {flag} needs the name of a file: the measures go to standard output\n")
         );
     }
+}
+
+#[test]
+fn what_never_ends_a_line_is_refused_and_nothing_in_a_trace_reaches_the_terminal_raw() {
+    let refusal = refused(&["--trace", "/dev/zero"]);
+    assert_eq!(refusal, "error: /dev/zero:1: is longer than 256 MiB\n");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("odd.jsonl").display().to_string();
+    let odd = [
+        json!({"header": {"version": 1, "zones": ["a"]}}),
+        json!({"start": {"nodes": [{"node": "n\nerror: x", "zone": "\u{1b}[31m", "milliCpu": 1}], "pods": []}}),
+    ];
+    std::fs::write(&path, odd.map(|line| line.to_string()).join("\n")).unwrap();
+    let refusal = refused(&["--trace", &path]);
+    assert_eq!(refusal.lines().count(), 1, "{refusal}");
+    assert!(!refusal.contains('\u{1b}'), "{refusal}");
+    let same = folder.path().join("same").display().to_string();
+    assert!(refused(&["--svg", &same, "--write-trace", &same]).contains("name the same file"));
 }
 
 #[test]
