@@ -10,14 +10,32 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 CACHE := .cache
 KUBERNETES := v1.37.2
 CONTROLPLANE_SOURCES := $(wildcard tests/controlplane/*.go) tests/controlplane/go.mod tests/controlplane/go.sum
-CONTROLPLANE_KEY := $(KUBERNETES)-$(shell cat $(CONTROLPLANE_SOURCES) | sha256sum | cut -c1-12)
+# Without these it says that it is v0.0.0, which charts with a kubeVersion refuse.
+CONTROLPLANE_LDFLAGS := -s -w $(foreach it,gitVersion=$(KUBERNETES) gitMajor=1 gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))),-X k8s.io/component-base/version.$(it))
+CONTROLPLANE_KEY := $(KUBERNETES)-$(shell (cat $(CONTROLPLANE_SOURCES); echo '$(CONTROLPLANE_LDFLAGS)') | sha256sum | cut -c1-12)
 CONTROLPLANE := $(CACHE)/controlplane/$(CONTROLPLANE_KEY)/controlplane
+# Tools of the chart, each built from its Go module.
+HELM := $(CACHE)/helm/v4.3.1/helm
+HELM_3 := $(CACHE)/helm/v3.22.0/helm
+HELM_DOCS := $(CACHE)/helm-docs/v1.14.2/helm-docs
+PROMTOOL := $(CACHE)/promtool/v0.316.0/promtool
+PROMETHEUS_OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+CERT_MANAGER := github.com/cert-manager/cert-manager@v1.21.2
+CHART_CRDS := $(CACHE)/crds/$(subst /,+,$(notdir $(PROMETHEUS_OPERATOR))+$(notdir $(CERT_MANAGER)))
+CHART_TOOLS := $(HELM) $(HELM_3) $(HELM_DOCS) $(PROMTOOL) $(CHART_CRDS)
+CHART_ENV := ZONEWISE_HELM=$(abspath $(HELM)) ZONEWISE_HELM_3=$(abspath $(HELM_3)) ZONEWISE_HELM_DOCS=$(abspath $(HELM_DOCS)) \
+	ZONEWISE_PROMTOOL=$(abspath $(PROMTOOL)) ZONEWISE_CRDS=$(abspath $(CHART_CRDS))
 PANIC_TEST := answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
 step = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help demo test controlplane quantities format-check lint docs bench simulate-bench memory-bench ci clean
+# What runs in the background as $$!, and takes minutes, says so now and then.
+wait_for_it = while kill -0 $$! 2>/dev/null; do sleep 1; (( SECONDS % 20 )) || echo "  still building, $$SECONDS s"; done; wait $$!
+# Builds the program of a Go package (with flags) at the version that its folder is named after. An interrupted build leaves nothing.
+go_install = @mkdir -p $(@D); set -m; GOBIN=$(abspath $(@D)) go install -trimpath -ldflags '-s -w' $(2) $(1)@$(notdir $(@D)) & $(wait_for_it)
+
+.PHONY: help demo test controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +47,7 @@ help: ## List the targets
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)
 
-test: $(CONTROLPLANE) quantities ## Run every test, against a real control plane too
+test: $(CONTROLPLANE) $(CHART_TOOLS) quantities ## Run every test, against a real control plane too
 	$(call step,the release build survives a panic)
 	@cargo build --release
 	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
@@ -38,7 +56,7 @@ test: $(CONTROLPLANE) quantities ## Run every test, against a real control plane
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) cargo test --lib --bins --tests --no-fail-fast
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test --lib --bins --tests --no-fail-fast
 
 controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and say how to start it
 	@printf '%s\n' 'Start it with this; it prints a line of JSON with its kubeconfig, and Ctrl-C ends it:' '  $(CONTROLPLANE) up'
@@ -46,9 +64,38 @@ controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and 
 $(CONTROLPLANE): $(CONTROLPLANE_SOURCES)
 	$(call step,building the control plane of Kubernetes $(KUBERNETES): about 6 minutes the first time)
 	@mkdir -p $(dir $@)
-	@set -m; cd tests/controlplane && go build -trimpath -ldflags '-s -w' -o $(abspath $@).new . & \
-		while kill -0 $$! 2>/dev/null; do sleep 20; kill -0 $$! 2>/dev/null && echo "  still building, $$SECONDS s"; done; wait $$!
+	@set -m; cd tests/controlplane && go build -trimpath -ldflags '$(CONTROLPLANE_LDFLAGS)' -o $(abspath $@).new . & $(wait_for_it)
 	@mv $@.new $@
+
+chart-test: $(CONTROLPLANE) $(CHART_TOOLS) ## Test the Helm chart alone
+	$(call step,tests of the chart)
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test --test chart
+
+chart-tools: $(CHART_TOOLS) ## Build what the tests of the chart need: helm 4 and 3, helm-docs, promtool, CRDs
+
+chart-readme: $(HELM_DOCS) ## Write the chart's README.md anew from its values.yaml
+	@$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
+
+$(HELM): ; $(call step,building helm $(notdir $(@D)): about 2 minutes the first time)
+	$(call go_install,helm.sh/helm/v4/cmd/helm)
+
+$(HELM_3): ; $(call step,building helm $(notdir $(@D)): about 2 minutes the first time)
+	$(call go_install,helm.sh/helm/v3/cmd/helm)
+
+$(HELM_DOCS): ; $(call step,building helm-docs $(notdir $(@D)): seconds)
+	$(call go_install,github.com/norwoodj/helm-docs/cmd/helm-docs)
+
+# Without what discovers targets in clouds, which is most of it.
+$(PROMTOOL): ; $(call step,building promtool $(notdir $(@D)): about 2 minutes the first time)
+	$(call go_install,github.com/prometheus/prometheus/cmd/promtool,-tags remove_all_sd)
+
+$(CHART_CRDS): ; $(call step,fetching the CRDs of the Prometheus operator and of cert-manager)
+	@mkdir -p $@.new
+	@dir=$$(go mod download -json $(PROMETHEUS_OPERATOR) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); \
+		cp $$dir/example/prometheus-operator-crd/monitoring.coreos.com_{servicemonitors,prometheusrules}.yaml $@.new
+	@dir=$$(go mod download -json $(CERT_MANAGER) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p'); \
+		cp $$dir/deploy/crds/cert-manager.io_{certificates,issuers}.yaml $@.new
+	@rm -rf $@ && mv $@.new $@
 
 quantities: ## Check that the CPU vectors are what apimachinery's parser says
 	$(call step,CPU quantities by apimachinery)

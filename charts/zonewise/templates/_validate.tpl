@@ -1,0 +1,204 @@
+{{/*
+Combinations that values.schema.json can't put in a sentence. Each check is a template that prints its sentence, or nothing.
+*/}}
+{{- define "zonewise.validate" -}}
+{{- $problems := list -}}
+{{- range list "validation" "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "alerts" -}}
+{{- range include (printf "zonewise.validate.%s" .) $ | splitList "\n" -}}
+{{- with trim . -}}
+{{- $problems = append $problems (printf "- %s" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $problems -}}
+{{- fail (printf "\n\nThese values don't go together:\n%s\n" (join "\n" $problems)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "zonewise.validate.validation" -}}
+{{- if not (has .Values.validation.mode (list "off" false)) }}
+validation.mode is {{ .Values.validation.mode }}: this version of zonewise can't validate yet; leave it "off".
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.failurePolicy" -}}
+{{- if ne .Values.webhook.failurePolicy "Ignore" }}
+webhook.failurePolicy is {{ .Values.webhook.failurePolicy }}: it must be Ignore, or no EndpointSlice of the cluster could be written while zonewise is away, not even the API server's own.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.ports" -}}
+{{- with .Values.ports }}
+{{- if eq (int .webhook) (int .metrics) }}
+ports.webhook and ports.metrics are both {{ .webhook }}: give each its own.
+{{- end }}
+{{- if and $.Values.hostNetwork (lt (int (min .webhook .metrics)) 1024) }}
+ports.webhook or ports.metrics is below 1024 with hostNetwork: only root may open it on a node; use a port from 1024 on.
+{{- end }}
+{{- end }}
+{{- with .Values.service }}
+{{- if eq (int .port) (int .metricsPort) }}
+service.port and service.metricsPort are both {{ .port }}: give each its own.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.certificates" -}}
+{{- $mode := .Values.certificates.mode -}}
+{{- $provided := .Values.certificates.provided -}}
+{{- if eq $mode "provided" }}
+{{- if not $provided.secretName }}
+certificates.mode is provided, but certificates.provided.secretName is empty: name the Secret with tls.crt and tls.key.
+{{- end }}
+{{- if and (not $provided.caBundle) (not .Values.webhook.annotations) (include "zonewise.isCalled" .) }}
+certificates.mode is provided, but certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it: the API server would trust no certificate. Use --set-file certificates.provided.caBundle=ca.crt.
+{{- end }}
+{{- else if or $provided.secretName $provided.caBundle }}
+certificates.provided is set, but certificates.mode is {{ $mode }}: set certificates.mode=provided, or leave certificates.provided empty.
+{{- end }}
+{{- if and (eq $mode "self-managed") (not .Values.controller.enabled) }}
+controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes the certificates. Choose another certificates.mode, or leave the controller on.
+{{- end }}
+{{- if and .Values.certificates.certManager.issuerRef (ne $mode "cert-manager") }}
+certificates.certManager.issuerRef is set, but certificates.mode is {{ $mode }}: set certificates.mode=cert-manager, or leave it empty.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.clientAuthentication" -}}
+{{- with .Values.clientAuthentication }}
+{{- if and .subjectNames (not .caConfigMap) }}
+clientAuthentication.subjectNames is set without clientAuthentication.caConfigMap: names mean nothing without a CA that vouches for them.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.hours" -}}
+{{- trimSuffix "h" . -}}
+{{- end -}}
+
+{{- define "zonewise.validate.lifetimes" -}}
+{{- with .Values.certificates.selfManaged }}
+{{- if lt (include "zonewise.hours" .caLifetime | int) (include "zonewise.hours" .certificateLifetime | int | mul 2 | int) }}
+certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certificates.selfManaged.certificateLifetime ({{ .certificateLifetime }}): a server certificate never outlives its CA.
+{{- end }}
+{{- end }}
+{{- with .Values.certificates.certManager }}
+{{- if ge (include "zonewise.hours" .renewBefore | int) (include "zonewise.hours" .duration | int) }}
+certificates.certManager.renewBefore ({{ .renewBefore }}) is not less than certificates.certManager.duration ({{ .duration }}).
+{{- end }}
+{{- if lt (include "zonewise.hours" .caDuration | int) (include "zonewise.hours" .duration | int | mul 2 | int) }}
+certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certificates.certManager.duration ({{ .duration }}).
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.reservedFlags" -}}
+{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--excluded-node-labels" "--kubeconfig" "--context" "--from-files" -}}
+{{- range include "zonewise.args" . | fromYamlArray -}}
+{{- $flags = append $flags (splitList "=" . | first) -}}
+{{- end -}}
+{{- $flags | uniq | toJson -}}
+{{- end -}}
+
+{{- define "zonewise.validate.arguments" -}}
+{{- $reserved := include "zonewise.reservedFlags" . | fromJsonArray -}}
+{{- $seen := list -}}
+{{- range .Values.extraArgs }}
+{{- $flag := splitList "=" . | first }}
+{{- if has $flag $reserved }}
+extraArgs has {{ $flag }}, which the chart sets from other values or which has no place in a pod: see the list of values.
+{{- end }}
+{{- if has $flag $seen }}
+extraArgs has {{ $flag }} twice.
+{{- end }}
+{{- $seen = append $seen $flag }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.environment" -}}
+{{- $reserved := include "zonewise.reservedFlags" . | fromJsonArray -}}
+{{- range .Values.extraEnv }}
+{{- $flag := printf "--%s" (.name | trimPrefix "ZONEWISE_" | lower | replace "_" "-") }}
+{{- if and (hasPrefix "ZONEWISE_" .name) (or (has $flag $reserved) (eq $flag "--replica-name")) }}
+extraEnv has {{ .name }}, which the chart sets from other values or which has no place in a pod: see the list of values.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.volumes" -}}
+{{- range .Values.extraVolumes }}
+{{- if has .name (list "certificates" "client-ca") }}
+extraVolumes has {{ .name }}, a name that the chart uses: choose another.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.shutdown" -}}
+{{- if le (int .Values.terminationGracePeriodSeconds) (add (int .Values.shutdownDelaySeconds) 10 | int) }}
+terminationGracePeriodSeconds ({{ .Values.terminationGracePeriodSeconds }}) is not more than shutdownDelaySeconds ({{ .Values.shutdownDelaySeconds }}) and the 10 seconds that a request may take: the pod would be killed while it answers.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.strategy" -}}
+{{- with .Values.strategy }}
+{{- if and (eq .type "RollingUpdate") (has (toString .rollingUpdate.maxUnavailable) (list "0" "0%")) (has (toString .rollingUpdate.maxSurge) (list "0" "0%")) }}
+strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are both 0: no pod could ever be replaced.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.seconds" -}}
+{{- $unit := regexFind "[smh]$" . -}}
+{{- mul (trimSuffix $unit . | int) (get (dict "s" 1 "m" 60 "h" 3600) $unit) -}}
+{{- end -}}
+
+{{- define "zonewise.validate.scraping" -}}
+{{- with .Values.serviceMonitor }}
+{{- if gt (include "zonewise.seconds" .scrapeTimeout | int) (include "zonewise.seconds" .interval | int) }}
+serviceMonitor.scrapeTimeout ({{ .scrapeTimeout }}) is more than serviceMonitor.interval ({{ .interval }}): Prometheus refuses that.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.hostNetwork" -}}
+{{- if and .Values.hostNetwork .Values.networkPolicy.enabled }}
+networkPolicy.enabled has no effect on pods with hostNetwork: use one of the two.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.ipFamilies" -}}
+{{- with .Values.service }}
+{{- if and (gt (len .ipFamilies) 1) (has .ipFamilyPolicy (list "" "SingleStack")) }}
+service.ipFamilies names two families: set service.ipFamilyPolicy to PreferDualStack or RequireDualStack.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.serviceAccount" -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+serviceAccount.create is false and serviceAccount.name is empty: name the ServiceAccount to use.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.alerts" -}}
+{{- if .Values.prometheusRule.enabled }}
+{{- $names := list -}}
+{{- range .Files.Get "files/alerts.yaml" | fromYamlArray -}}
+{{- $names = append $names .alert -}}
+{{- end -}}
+{{- range .Values.prometheusRule.disabled }}
+{{- if not (has . $names) }}
+prometheusRule.disabled has {{ . }}, which is no alert of this chart: there are {{ join ", " $names }}.
+{{- end }}
+{{- end }}
+{{- $hours := int .Values.prometheusRule.certificateExpiryHours -}}
+{{- $lifetime := .Values.certificates.selfManaged.certificateLifetime -}}
+{{- if and (include "zonewise.isSelfManaged" .) (ge (mul 3 $hours) (include "zonewise.hours" $lifetime | int64)) }}
+prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than a third of certificates.selfManaged.certificateLifetime ({{ $lifetime }}): the alert would go off before each renewal.
+{{- end }}
+{{- $certManager := .Values.certificates.certManager -}}
+{{- if and (eq .Values.certificates.mode "cert-manager") (ge $hours (include "zonewise.hours" $certManager.renewBefore | int)) }}
+prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than certificates.certManager.renewBefore ({{ $certManager.renewBefore }}): the alert would go off before each renewal.
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,122 @@
+//! The control plane that the tests of this program share, with the CRDs of what the chart may bring.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::control_plane::ControlPlane;
+use super::tools::tool;
+use super::wait::eventually;
+
+/// Ends with this process, since its standard input does.
+static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+
+/// A client of an administrator, and the kubeconfig.
+pub async fn cluster() -> (Client, &'static Path) {
+    let shared = SHARED.get_or_init(start).await;
+    (client_of(shared).await, &shared.ready.kubeconfig)
+}
+
+/// The API server's audit log, as far as it is written.
+pub async fn audit_log() -> String {
+    let path = &SHARED.get_or_init(start).await.ready.audit_log;
+    std::fs::read_to_string(path).expect("there is an audit log")
+}
+
+async fn start() -> ControlPlane {
+    let started = tokio::task::spawn_blocking(ControlPlane::start);
+    let control_plane = started.await.expect("the control plane starts");
+    install_crds(&client_of(&control_plane).await).await;
+    control_plane
+}
+
+async fn client_of(control_plane: &ControlPlane) -> Client {
+    let kubeconfig =
+        Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.expect("the kubeconfig is complete")).expect("it makes a client")
+}
+
+async fn install_crds(client: &Client) {
+    let folder = tool("ZONEWISE_CRDS", "crds", "", "");
+    for file in std::fs::read_dir(&folder)
+        .expect("there are CRDs")
+        .flatten()
+    {
+        let text = std::fs::read_to_string(file.path()).expect("a CRD can be read");
+        let crd: DynamicObject = serde_saphyr::from_str(&text).expect("a CRD is YAML");
+        let api = api_for(client, &json!(crd))
+            .await
+            .expect("the API server knows CRDs");
+        api.create(&PostParams::default(), &crd)
+            .await
+            .expect("the CRD is taken");
+        let name = crd.metadata.name.unwrap_or_default();
+        eventually(&format!("{name} is served"), async || {
+            let crd = api.get(&name).await.map_err(|error| error.to_string())?;
+            let conditions = crd.data["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let established = conditions
+                .iter()
+                .any(|c| c["type"] == "Established" && c["status"] == "True");
+            established
+                .then_some(())
+                .ok_or_else(|| format!("{conditions:?}"))
+        })
+        .await;
+    }
+}
+
+/// Creates a namespace with these labels unless it is there.
+pub async fn create_namespace(client: &Client, name: &str, labels: Value) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+    let api: Api<Namespace> = Api::all(client.clone());
+    let params = PatchParams::apply("zonewise-tests");
+    api.patch(name, &params, &Patch::Apply(namespace))
+        .await
+        .expect("the namespace is made");
+}
+
+/// Where objects of this one's kind are.
+pub async fn api_for(client: &Client, object: &Value) -> Result<Api<DynamicObject>, String> {
+    let object: DynamicObject =
+        serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
+    let types = object.types.as_ref().ok_or("an object has a kind")?;
+    let kind = GroupVersionKind::try_from(types).map_err(|error| error.to_string())?;
+    let (resource, capabilities) = pinned_kind(client, &kind)
+        .await
+        .map_err(|error| format!("{kind:?}: {error}"))?;
+    let client = client.clone();
+    match (capabilities.scope, object.metadata.namespace) {
+        (Scope::Cluster, None) => Ok(Api::all_with(client, &resource)),
+        (Scope::Namespaced, Some(namespace)) => {
+            Ok(Api::namespaced_with(client, &namespace, &resource))
+        }
+        (scope, namespace) => Err(format!(
+            "{kind:?} is {scope:?} and has namespace {namespace:?}"
+        )),
+    }
+}
+
+/// Has the API server judge an object, every field of it, and store nothing.
+pub async fn dry_run(client: &Client, object: &Value) -> Result<(), String> {
+    let api = api_for(client, object).await?;
+    let name = object["metadata"]["name"]
+        .as_str()
+        .ok_or("an object has a name")?;
+    let params = PatchParams::apply("zonewise-tests")
+        .dry_run()
+        .validation_strict();
+    let judged = api.patch(name, &params, &Patch::Apply(object)).await;
+    judged.map(|_| ()).map_err(|error| error.to_string())
+}

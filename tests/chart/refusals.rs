@@ -1,0 +1,297 @@
+//! Values that are refused, and in which words.
+
+use serde_json::{Value, json};
+
+use super::helm::{Helm, Release};
+use super::values::{CA, at, certificates, merged};
+
+/// Asserts that both helms refuse the values with these words.
+fn refused(values: &Value, words: &str) {
+    for helm in Helm::both() {
+        let said = helm.template(&Release::usual(), values);
+        let said = said.expect_err(&format!("{values} is refused"));
+        assert!(said.contains(words), "{values}: {said:?} has no {words:?}");
+    }
+}
+
+#[test]
+fn names_that_there_are_not() {
+    refused(
+        &json!({"replicas": 3}),
+        "at '': additional properties 'replicas' not allowed",
+    );
+    refused(
+        &json!({"image": {"name": "x"}}),
+        "at '/image': additional properties 'name' not allowed",
+    );
+    refused(
+        &json!({"livenessProbe": {"httpGet": {}}}),
+        "at '/livenessProbe': additional properties 'httpGet' not allowed",
+    );
+    refused(
+        &json!({"webhook": {"objectSelector": {"hints": "enabled"}}}),
+        "at '/webhook/objectSelector': additional properties 'hints' not allowed",
+    );
+}
+
+#[test]
+fn types_that_do_not_fit() {
+    refused(
+        &json!({"replicaCount": "two"}),
+        "at '/replicaCount': got string, want integer",
+    );
+    refused(
+        &json!({"replicaCount": 0}),
+        "at '/replicaCount': minimum: got 0, want 1",
+    );
+    refused(
+        &json!({"hostNetwork": "yes"}),
+        "at '/hostNetwork': got string, want boolean",
+    );
+    refused(
+        &json!({"image": {"tag": 1.5}}),
+        "at '/image/tag': got number, want string",
+    );
+    refused(
+        &json!({"commonLabels": {"team": 7}}),
+        "at '/commonLabels/team': got number, want string",
+    );
+    refused(
+        &json!({"extraArgs": "--drift-pace=5"}),
+        "at '/extraArgs': got string, want array",
+    );
+    refused(
+        &json!({"ports": {"webhook": 70000}}),
+        "at '/ports/webhook': maximum: got 70,000, want 65,535",
+    );
+}
+
+#[test]
+fn words_that_mean_nothing() {
+    let modes = "at '/mode': value must be one of 'Active', 'Observe', 'Off', false";
+    refused(&json!({"mode": "active"}), modes);
+    refused(&json!({"mode": true}), modes);
+    refused(
+        &json!({"certificates": {"mode": "manual"}}),
+        "at '/certificates/mode': value must be one of 'self-managed', 'cert-manager', 'provided'",
+    );
+    refused(
+        &json!({"nodeGrace": "60"}),
+        "at '/nodeGrace': '60' does not match pattern",
+    );
+    refused(
+        &json!({"fullnameOverride": "1st"}),
+        "at '/fullnameOverride': '1st' does not match pattern",
+    );
+    refused(
+        &json!({"fullnameOverride": "a".repeat(64)}),
+        "at '/fullnameOverride': maxLength: got 64, want 63",
+    );
+    refused(
+        &json!({"extraArgs": ["drift-pace=5"]}),
+        "at '/extraArgs/0': 'drift-pace=5' does not match pattern",
+    );
+    refused(
+        &json!({"certificates": {"provided": {"caBundle": "LS0tLS1CRUdJTg=="}}}),
+        "at '/certificates/provided/caBundle': 'LS0tLS1CRUdJTg==' does not match pattern",
+    );
+    refused(
+        &json!({"podDisruptionBudget": {"maxUnavailable": 0}}),
+        "at '/podDisruptionBudget/maxUnavailable'",
+    );
+    refused(
+        &json!({"service": {"ipFamilies": ["IPv4", "IPv4"]}}),
+        "at '/service/ipFamilies': items at 0 and 1 are equal",
+    );
+}
+
+#[test]
+fn groups_that_are_taken_away() {
+    refused(
+        &json!({"certificates": null}),
+        "at '': missing property 'certificates'",
+    );
+    refused(
+        &json!({"webhook": {"timeoutSeconds": null}}),
+        "at '/webhook': missing property 'timeoutSeconds'",
+    );
+}
+
+#[test]
+fn what_the_program_can_not_do_yet_or_ever() {
+    refused(
+        &at("validation.mode", json!("warn")),
+        "validation.mode is warn: this version of zonewise can't validate yet; leave it \"off\".",
+    );
+    refused(
+        &at("webhook.failurePolicy", json!("Fail")),
+        "webhook.failurePolicy is Fail: it must be Ignore, or no EndpointSlice of the cluster could be written",
+    );
+}
+
+#[test]
+fn ports_that_clash() {
+    refused(
+        &at("ports.metrics", json!(8443)),
+        "ports.webhook and ports.metrics are both 8443: give each its own.",
+    );
+    refused(
+        &at("service.metricsPort", json!(443)),
+        "service.port and service.metricsPort are both 443: give each its own.",
+    );
+    refused(
+        &json!({"hostNetwork": true, "ports": {"webhook": 443}}),
+        "ports.webhook or ports.metrics is below 1024 with hostNetwork: only root may open it on a node",
+    );
+}
+
+#[test]
+fn certificates_from_nowhere_and_from_two_places() {
+    refused(
+        &at("certificates.mode", json!("provided")),
+        "certificates.mode is provided, but certificates.provided.secretName is empty: name the Secret",
+    );
+    refused(
+        &json!({"certificates": {"mode": "provided", "provided": {"secretName": "mine"}}}),
+        "certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it",
+    );
+    refused(
+        &at("certificates.provided.caBundle", json!(CA)),
+        "certificates.provided is set, but certificates.mode is self-managed: set certificates.mode=provided",
+    );
+    refused(
+        &at("controller.enabled", json!(false)),
+        "controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes",
+    );
+    refused(
+        &at("certificates.certManager.issuerRef.name", json!("corp")),
+        "certificates.certManager.issuerRef is set, but certificates.mode is self-managed",
+    );
+    refused(
+        &merged(
+            &certificates("cert-manager"),
+            &at(
+                "certificates.certManager.issuerRef.kind",
+                json!("ClusterIssuer"),
+            ),
+        ),
+        "at '/certificates/certManager/issuerRef': properties 'name' required, if 'kind' exists",
+    );
+    refused(
+        &at(
+            "clientAuthentication.subjectNames",
+            json!(["kube-apiserver"]),
+        ),
+        "clientAuthentication.subjectNames is set without clientAuthentication.caConfigMap",
+    );
+}
+
+#[test]
+fn lifetimes_that_outlive_each_other() {
+    refused(
+        &at("certificates.selfManaged.caLifetime", json!("4000h")),
+        "certificates.selfManaged.caLifetime (4000h) is less than twice certificates.selfManaged.certificateLifetime (2160h)",
+    );
+    refused(
+        &at("certificates.certManager.renewBefore", json!("2160h")),
+        "certificates.certManager.renewBefore (2160h) is not less than certificates.certManager.duration (2160h).",
+    );
+    refused(
+        &at("certificates.certManager.caDuration", json!("3000h")),
+        "certificates.certManager.caDuration (3000h) is less than twice certificates.certManager.duration (2160h).",
+    );
+    refused(
+        &at("certificates.selfManaged.caLifetime", json!("365d")),
+        "'365d' does not match pattern",
+    );
+}
+
+#[test]
+fn flags_and_variables_that_other_values_set() {
+    for flag in [
+        "--mode=Off",
+        "--tls-cert-file=x",
+        "--webhook-bind-address=x",
+        "--certificate-secret=x",
+        "--kubeconfig=x",
+    ] {
+        let (name, _) = flag.split_once('=').expect("a flag has a value");
+        refused(
+            &json!({"extraArgs": [flag]}),
+            &format!("extraArgs has {name}, which the chart sets"),
+        );
+    }
+    refused(
+        &json!({"extraArgs": ["--drift-pace=1", "--drift-pace=2"]}),
+        "extraArgs has --drift-pace twice.",
+    );
+    for name in [
+        "ZONEWISE_MODE",
+        "ZONEWISE_REPLICA_NAME",
+        "ZONEWISE_TLS_CERT_FILE",
+    ] {
+        let values = json!({"extraEnv": [{"name": name, "value": "x"}]});
+        refused(
+            &values,
+            &format!("extraEnv has {name}, which the chart sets"),
+        );
+    }
+    refused(
+        &json!({"extraVolumes": [{"name": "certificates", "emptyDir": {}}]}),
+        "extraVolumes has certificates, a name that the chart uses: choose another.",
+    );
+}
+
+#[test]
+fn pods_that_could_not_be() {
+    refused(
+        &at("shutdownDelaySeconds", json!(20)),
+        "terminationGracePeriodSeconds (30) is not more than shutdownDelaySeconds (20) and the 10 seconds",
+    );
+    refused(
+        &at("strategy.rollingUpdate.maxSurge", json!(0)),
+        "strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are both 0",
+    );
+    refused(
+        &json!({"hostNetwork": true, "networkPolicy": {"enabled": true}}),
+        "networkPolicy.enabled has no effect on pods with hostNetwork",
+    );
+    refused(
+        &at("service.ipFamilies", json!(["IPv4", "IPv6"])),
+        "service.ipFamilies names two families: set service.ipFamilyPolicy",
+    );
+    refused(
+        &at("serviceAccount.create", json!(false)),
+        "serviceAccount.create is false and serviceAccount.name is empty: name the ServiceAccount to use.",
+    );
+}
+
+#[test]
+fn monitoring_that_would_cry_wolf() {
+    refused(
+        &at("serviceMonitor.scrapeTimeout", json!("1m")),
+        "serviceMonitor.scrapeTimeout (1m) is more than serviceMonitor.interval (30s)",
+    );
+    refused(
+        &json!({"prometheusRule": {"enabled": true, "disabled": ["ZonewiseGone"]}}),
+        "prometheusRule.disabled has ZonewiseGone, which is no alert of this chart: there are ZonewiseDown,",
+    );
+    refused(
+        &json!({"prometheusRule": {"enabled": true}, "certificates": {"selfManaged": {"certificateLifetime": "24h"}}}),
+        "prometheusRule.certificateExpiryHours (168) is not less than a third of",
+    );
+    refused(
+        &merged(
+            &certificates("cert-manager"),
+            &json!({"prometheusRule": {"enabled": true}, "certificates": {"certManager": {"renewBefore": "24h"}}}),
+        ),
+        "prometheusRule.certificateExpiryHours (168) is not less than certificates.certManager.renewBefore (24h)",
+    );
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let values = json!({"ports": {"metrics": 8443}, "serviceAccount": {"create": false}});
+    refused(&values, "ports.webhook and ports.metrics are both 8443");
+    refused(&values, "serviceAccount.create is false");
+}

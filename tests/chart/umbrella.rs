@@ -1,0 +1,75 @@
+//! The chart as a part of another.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::helm::{Helm, Objects, Release};
+use super::tools::chart;
+
+/// Copies a folder.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-R").arg(from).arg(to).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "cp -R {} failed",
+        from.display()
+    );
+}
+
+const UMBRELLA: &str = "\
+apiVersion: v2
+name: platform
+version: 1.0.0
+dependencies:
+  - name: zonewise
+    version: '>=0.0.0-0'
+    condition: zonewise.enabled
+";
+
+fn umbrella(folder: &Path) -> PathBuf {
+    let parts = folder.join("charts");
+    std::fs::create_dir_all(&parts).expect("a folder can be made");
+    copy(&chart(), &parts.join("zonewise"));
+    std::fs::write(folder.join("Chart.yaml"), UMBRELLA).expect("a file can be written");
+    folder.to_owned()
+}
+
+#[test]
+fn global_and_enabled_pass_and_do_what_they_say() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let release = Release {
+        chart: umbrella(folder.path()),
+        ..Release::new("platform", "platform")
+    };
+    let global = json!({"imageRegistry": "registry.example", "imagePullSecrets": ["pull"], "storageClass": "fast", "cattle": {"id": 1}});
+    for helm in Helm::both() {
+        let on = json!({"global": global, "zonewise": {"enabled": true, "mode": "Observe"}});
+        let objects = helm.objects(&release, &on);
+        assert_eq!(objects.flag("--mode"), Some("Observe"));
+        let pod = &objects.the("Deployment")["spec"]["template"]["spec"];
+        assert!(
+            pod["containers"][0]["image"]
+                .as_str()
+                .expect("an image")
+                .starts_with("registry.example/zonewise/zonewise:")
+        );
+        assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
+        let off = helm.template(&release, &json!({"zonewise": {"enabled": false}}));
+        assert_eq!(
+            Objects::parse(&off.expect("it renders")).0,
+            Vec::<serde_json::Value>::new()
+        );
+        let wrong = helm.template(
+            &release,
+            &json!({"zonewise": {"enabled": true, "mod": "Off"}}),
+        );
+        assert!(
+            wrong
+                .expect_err("it is refused")
+                .contains("additional properties 'mod' not allowed")
+        );
+    }
+}
