@@ -2,8 +2,9 @@
 //!
 //! - `auto`: heuristic Auto alone, from the zones of endpoints to the zones of hints.
 //! - `decide`: what one request asks: a snapshot of the store, and the hints of one slice among its siblings.
-//! - `look_at_all`: a look at each of 10,000 Services of 10 endpoints on 5,000 nodes, which a change of capacity asks.
 //! - `decide_whole`: the same with all endpoints in one slice, which gives what one call of `AddHints` gives.
+//! - `look_at_all`: a look at each of 10,000 Services of 10 endpoints on 5,000 nodes, which a change of capacity asks.
+//! - `look_at_large`: a look at one Service of many endpoints in slices of 100, which takes time with their square.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -47,6 +48,7 @@ fn main() {
     time_auto(&mut criterion);
     time_decisions(&mut criterion);
     time_looks(&mut criterion);
+    time_large_looks(&mut criterion);
     criterion.final_summary();
 }
 
@@ -101,9 +103,27 @@ fn time_looks(criterion: &mut Criterion) {
     group.bench_function(BenchmarkId::from_parameter(SERVICES), |bencher| {
         bencher.iter(|| {
             let looks = names.iter().map(|name| look(&cluster, &settings, name));
-            looks.map(|look| look.drifted.len()).sum::<usize>()
+            looks
+                .map(|look| look.expect("nothing panics").drifted.len())
+                .sum::<usize>()
         });
     });
+    group.finish();
+}
+
+fn time_large_looks(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("look_at_large");
+    group.sample_size(10);
+    for endpoints in [1000, 20_000] {
+        let scene = Scene::new(endpoints, SLICES_HOLD);
+        group.throughput(throughput(endpoints));
+        group.bench_function(BenchmarkId::from_parameter(endpoints), |bencher| {
+            bencher.iter(|| {
+                let look = look(&scene.cluster, &scene.settings, SERVICE);
+                assert_eq!(look.expect("nothing panics").drifted.len(), 0);
+            });
+        });
+    }
     group.finish();
 }
 

@@ -192,6 +192,9 @@ impl Refusal {
 /// Decides on `slice`, which belongs to the Service `service` (`namespace/name`) where it names one.
 ///
 /// The hints in its records are those that its endpoints have now, as stored: a plan keeps what is good of them.
+///
+/// # Panics
+/// Where the settings ask for it; callers catch what happens all the same.
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot<'_>,
@@ -199,6 +202,10 @@ pub fn decide(
     slice: &SliceRecord,
     settings: &Settings,
 ) -> Decision {
+    assert!(
+        service.is_none() || service != settings.panic_on_service.as_deref(),
+        "asked to by --panic-on-service"
+    );
     let mut opt_in = None;
     let outcome = may_hint(snapshot, service, slice, settings).and_then(|asked| {
         opt_in = Some(asked);

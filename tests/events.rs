@@ -43,6 +43,7 @@ impl Leader {
     ) -> Self {
         let events = Arc::new(Events::new(client, "zonewise-0", pace));
         let leading = events.clone();
+        let may_write = move || may_write().then_some(());
         let running = tokio::spawn(async move { leading.run(may_write).await });
         Self { events, running }
     }
@@ -50,7 +51,7 @@ impl Leader {
     fn sees(&self, service: &ServiceSet, state: &State, sentence: &str) {
         let sentence = || sentence.to_owned();
         self.events
-            .observe(service.clone(), state.clone(), false, sentence);
+            .observe(service.clone(), state.clone(), sentence);
     }
 
     /// How many writes were posted, existed, were refused, failed.

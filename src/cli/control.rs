@@ -8,8 +8,9 @@ use prometheus_client::registry::Registry;
 use super::connect::Connected;
 use super::{Failure, values};
 use crate::cluster::store::Cluster;
+use crate::controller;
 use crate::controller::agenda::Waits;
-use crate::controller::drift::{self, Drift, DriftSettings};
+use crate::controller::drift::{Drift, DriftSettings};
 use crate::controller::events::{Events, Pace};
 use crate::controller::lease::{self, Candidate, LeaseSettings};
 use crate::controller::metrics::ControllerMetrics;
@@ -37,16 +38,16 @@ pub struct ControllerArgs {
     #[arg(long, env = "ZONEWISE_REPLICA_NAME", value_name = "NAME")]
     replica_name: Option<String>,
     /// How long changes of nodes and Services are gathered before slices are mended
-    #[arg(long, env = "ZONEWISE_DRIFT_GATHER", default_value = "1s", value_parser = values::duration, value_name = "DURATION")]
+    #[arg(long, env = "ZONEWISE_DRIFT_GATHER", default_value = "1s", value_parser = values::waiting_time, value_name = "DURATION")]
     drift_gather: Duration,
     /// How long nobody else must have written a Service's slices before they are mended; after 30s they are mended anyway
-    #[arg(long, env = "ZONEWISE_DRIFT_QUIET", default_value = "3s", value_parser = values::duration, value_name = "DURATION")]
+    #[arg(long, env = "ZONEWISE_DRIFT_QUIET", default_value = "3s", value_parser = values::waiting_time, value_name = "DURATION")]
     drift_quiet: Duration,
     /// Slices mended a second; by default 10,000 divided by the number of nodes, but at least 1 and at most 50
     #[arg(long, env = "ZONEWISE_DRIFT_PACE", value_parser = values::pace, value_name = "NUMBER")]
     drift_pace: Option<f64>,
     /// How often all slices are looked at, whatever has changed
-    #[arg(long, env = "ZONEWISE_FULL_LOOK_INTERVAL", default_value = "10m", value_parser = values::duration, value_name = "DURATION")]
+    #[arg(long, env = "ZONEWISE_FULL_LOOK_INTERVAL", default_value = "10m", value_parser = values::full_look, value_name = "DURATION")]
     full_look_interval: Duration,
     /// The MutatingWebhookConfiguration that calls zonewise: when it changes, slices that could not be mended are tried anew
     #[arg(long, env = "ZONEWISE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
@@ -121,9 +122,6 @@ impl Controller {
 
     /// Campaigns for the lease and works on drift until the process ends.
     pub async fn run(self) {
-        tokio::select! {
-            () = self.candidate.campaign() => {}
-            () = drift::run(self.drift) => {}
-        }
+        controller::run(self.drift, self.candidate).await;
     }
 }

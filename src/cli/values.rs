@@ -4,13 +4,38 @@ use std::time::Duration;
 
 use crate::decide::opt_in::Heuristic;
 use crate::planner::allocation::Threshold;
+use crate::telemetry::Human;
 
-/// A duration such as `15s`, `5m` or `1h30m`.
+/// A duration such as `15s`, `5m` or `1h30m`, of at most a hundred years, with which any clock can reckon.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
     let parsed: jiff::SignedDuration = text
         .parse()
         .map_err(|_| format!("{text:?} is no duration; write it like 15s, 5m or 1h30m"))?;
-    Duration::try_from(parsed).map_err(|_| format!("{text:?} is below zero"))
+    let duration = Duration::try_from(parsed).map_err(|_| format!("{text:?} is below zero"))?;
+    if duration > LONGEST {
+        return Err(format!("{text} is longer than a hundred years"));
+    }
+    Ok(duration)
+}
+
+fn duration_of(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if (least..=most).contains(&duration) {
+        return Ok(duration);
+    }
+    let (least, most) = (Human(least), Human(most));
+    Err(format!("{text} is not between {least} and {most}"))
+}
+
+/// A duration of at most ten minutes.
+pub fn waiting_time(text: &str) -> Result<Duration, String> {
+    duration_of(text, Duration::ZERO, Duration::from_mins(10))
+}
+
+/// A duration between ten seconds and a day.
+pub fn full_look(text: &str) -> Result<Duration, String> {
+    duration_of(text, Duration::from_secs(10), Duration::from_hours(24))
 }
 
 /// A duration of at least two minutes.
@@ -130,7 +155,16 @@ mod tests {
         assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("0s"), Ok(Duration::ZERO));
         assert!(duration("5").is_err() && duration("-5s").is_err());
+        assert!(duration("876000h").is_ok() && duration("876001h").is_err());
+        assert!(duration("9223372036854775807s").is_err());
         assert!(idle_duration("90s").is_err());
+        assert!(full_look("10s").is_ok() && full_look("9.9s").is_err());
+        assert!(full_look("24h").is_ok() && full_look("0s").is_err());
+        assert_eq!(waiting_time("0s"), Ok(Duration::ZERO));
+        assert_eq!(
+            waiting_time("10m1s"),
+            Err("10m1s is not between 0s and 10m".to_owned())
+        );
         assert_eq!(bytes("16Mi"), Ok(16 << 20));
         assert_eq!(bytes("100"), Ok(100));
         assert!(bytes("Mi").is_err() && bytes("16MB").is_err());

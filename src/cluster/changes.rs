@@ -28,8 +28,8 @@ pub struct Changed {
 /// What changed about a Service.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ServiceChange {
-    /// Slices that were written, by name, with the version that they have now; nothing for one that is gone.
-    pub written: HashMap<Box<str>, Option<Key>>,
+    /// Writes of slices, in order: the name of each, and the version that it got; nothing where it was deleted.
+    pub written: Vec<(Box<str>, Option<Key>)>,
 }
 
 impl Changes {
@@ -68,7 +68,7 @@ impl Changes {
     pub(super) fn note_slice(&self, service: &str, slice: &str, version: Option<Key>) {
         self.note(|changed| {
             let written = &mut changed.service(service).written;
-            written.insert(slice.into(), version);
+            written.push((slice.into(), version));
         });
     }
 }

@@ -73,15 +73,36 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Service {
     look_at: Option<Instant>,
-    /// When others began to write its slices, while that goes on: until `look_at`.
-    writes: Option<Instant>,
+    /// That others write its slices, until they pause.
+    writes: Option<Writes>,
     /// Slices written by others since the last look.
     written: HashSet<Box<str>>,
     /// Slices that differ from a fresh decision.
     slices: HashMap<Box<str>, Drifted>,
+    /// Slices that we had stored a while ago.
+    mended: HashMap<Box<str>, Mended>,
     in_flight: Option<InFlight>,
     /// A version that we made, until the watch shows it.
     echo: Option<(Box<str>, Key, Instant)>,
+}
+
+/// Writes of others that have not paused yet.
+#[derive(Debug)]
+struct Writes {
+    since: Instant,
+    last: Instant,
+    /// They went on for so long that they are no longer waited for.
+    waited_out: bool,
+}
+
+/// A slice that we had stored.
+#[derive(Debug)]
+struct Mended {
+    /// How often in a row, each time but the first because others had undone it.
+    times: u32,
+    at: Instant,
+    /// Whether others have written it since.
+    undone: bool,
 }
 
 /// A slice that is being written by us, and what the watch has shown of it meanwhile.
@@ -124,11 +145,12 @@ impl Agenda {
                 by_others = true;
                 if version.is_some() {
                     service.written.insert(slice.clone());
+                    service.note_undone(slice, now);
                 }
             }
         }
         if by_others || change.written.is_empty() {
-            service.forget_tries(&mut self.queue);
+            service.forget_tries();
         }
         if by_others {
             self.leave_alone(name, now);
@@ -155,7 +177,7 @@ impl Agenda {
     pub fn look_at_all(&mut self, names: impl IntoIterator<Item = Arc<str>>, now: Instant) {
         for name in names {
             let service = self.services.entry(name.clone()).or_default();
-            service.forget_tries(&mut self.queue);
+            service.forget_tries();
             self.look_by(&name, now);
         }
     }
@@ -169,7 +191,10 @@ impl Agenda {
         let (_, name) = self.looks.pop_first()?;
         let service = self.services.get_mut(&name)?;
         service.look_at = None;
-        service.writes = None;
+        if let Some(writes) = &mut service.writes {
+            writes.waited_out = now < writes.last + self.waits.quiet;
+        }
+        service.writes.take_if(|writes| !writes.waited_out);
         service.echo.take_if(|(_, _, until)| *until <= now);
         let written = std::mem::take(&mut service.written);
         Some((name, written))
@@ -188,15 +213,33 @@ impl Agenda {
             }
             stays
         });
+        service
+            .mended
+            .retain(|_, mended| now < mended.counts_until());
         for slice in drifted {
             let entry = service.slices.entry(slice.name.clone()).or_default();
-            if entry.turn.is_none() && entry.may_be_tried(now) {
+            let rest = service
+                .mended
+                .get(&slice.name)
+                .and_then(Mended::rests_until);
+            if let Some(at) = rest.filter(|at| now < *at) {
+                self.queue.leave(entry.turn.take());
+                entry.again_at = Some(at);
+                self.retries.insert((at, name.clone()));
+            } else if entry.turn.is_none() && entry.may_be_tried(now) {
                 let turn = self.queue.join((name.clone(), slice.name.clone()));
                 entry.turn = Some(turn);
             }
         }
-        let awaited_until = service.echo.as_ref().map(|(_, _, until)| *until);
-        if let Some(until) = awaited_until {
+        if let Some(at) = service.mended.values().map(Mended::counts_until).min() {
+            self.retries.insert((at, name.clone()));
+        }
+        let echo = service.echo.as_ref().map(|(_, _, until)| *until);
+        let pause = service
+            .writes
+            .as_ref()
+            .map(|writes| writes.last + self.waits.quiet);
+        if let Some(until) = echo.into_iter().chain(pause).min() {
             self.look_by(name, until);
         } else if service.is_done() {
             self.services.remove(name);
@@ -213,7 +256,7 @@ impl Agenda {
                 drifted.turn = None;
             }
             // The look that follows what is in flight, awaited or written by others queues it anew.
-            if service.in_flight.is_some() || service.writes.is_some() || service.echo.is_some() {
+            if service.in_flight.is_some() || service.is_waited_for() || service.echo.is_some() {
                 continue;
             }
             service.in_flight = Some(InFlight {
@@ -245,6 +288,10 @@ impl Agenda {
             service.forget_slice(slice, &mut self.queue);
         } else if let Some(at) = service.try_later(slice, now) {
             self.retries.insert((at, name.clone()));
+        }
+        if let Some(version) = ours {
+            let undone = seen.last().is_some_and(|last| *last != version);
+            service.note_mended(slice, undone, now);
         }
         let by_others = seen.iter().any(|version| Some(*version) != ours);
         let awaited = ours.filter(|_| seen.is_empty());
@@ -307,15 +354,26 @@ impl Agenda {
     /// Others write slices of a Service: it is looked at once they have stopped, or have gone on for too long.
     fn leave_alone(&mut self, name: &Arc<str>, now: Instant) {
         let service = self.services.entry(name.clone()).or_default();
-        let since = *service.writes.get_or_insert(now);
-        let at = (now + self.waits.quiet).min(since + self.waits.quiet_at_most);
-        self.look_at(name, at.max(now));
+        let writes = service.writes.get_or_insert(Writes {
+            since: now,
+            last: now,
+            waited_out: false,
+        });
+        writes.last = now;
+        let pause = now + self.waits.quiet;
+        if writes.waited_out {
+            self.look_by(name, pause);
+        } else {
+            let latest = writes.since + self.waits.quiet_at_most;
+            self.look_at(name, pause.min(latest).max(now));
+        }
     }
 
-    /// Looks at a Service at `at`, or before if that is planned, but not while others write its slices.
+    /// Looks at a Service at `at`, or before if that is planned, but not while others write its slices and are waited for.
     fn look_by(&mut self, name: &Arc<str>, at: Instant) {
         let service = self.services.entry(name.clone()).or_default();
-        let stays = |planned| service.writes.is_some() || planned <= at;
+        let is_waited_for = service.is_waited_for();
+        let stays = |planned| is_waited_for || planned <= at;
         if !service.look_at.is_some_and(stays) {
             self.look_at(name, at);
         }
@@ -361,13 +419,42 @@ impl Service {
         echo.is_some_and(|(_, made, _)| Some(made) == version)
     }
 
-    fn forget_tries(&mut self, queue: &mut Queue) {
-        for (_, slice) in self.slices.drain() {
-            queue.leave(slice.turn);
+    /// Whether others write its slices and are waited for.
+    fn is_waited_for(&self) -> bool {
+        self.writes
+            .as_ref()
+            .is_some_and(|writes| !writes.waited_out)
+    }
+
+    /// What was tried in vain may be tried anew. Turns are kept: else whoever is written again and again never has his.
+    fn forget_tries(&mut self) {
+        for slice in self.slices.values_mut() {
+            slice.tries = 0;
+            slice.again_at = None;
+        }
+    }
+
+    /// We had a slice stored, and others have written it over already, or not.
+    fn note_mended(&mut self, slice: &str, undone: bool, now: Instant) {
+        let before = self.mended.get(slice);
+        let before = before.filter(|before| before.undone && now < before.counts_until());
+        let mended = Mended {
+            times: before.map_or(1, |before| before.times.saturating_add(1)),
+            at: now,
+            undone,
+        };
+        self.mended.insert(slice.into(), mended);
+    }
+
+    /// Others wrote a slice.
+    fn note_undone(&mut self, slice: &str, now: Instant) {
+        if let Some(mended) = self.mended.get_mut(slice) {
+            mended.undone |= now < mended.counts_until();
         }
     }
 
     fn forget_slice(&mut self, slice: &str, queue: &mut Queue) {
+        self.mended.remove(slice);
         if let Some(slice) = self.slices.remove(slice) {
             queue.leave(slice.turn);
         }
@@ -377,8 +464,7 @@ impl Service {
     fn try_later(&mut self, slice: &str, now: Instant) -> Option<Instant> {
         let drifted = self.slices.entry(slice.into()).or_default();
         drifted.tries += 1;
-        let wait = Duration::from_secs(1 << (drifted.tries - 1).min(6)).min(LONGEST_RETRY);
-        drifted.again_at = (!drifted.is_parked()).then_some(now + wait);
+        drifted.again_at = (!drifted.is_parked()).then_some(now + wait_after(drifted.tries));
         drifted.again_at
     }
 
@@ -386,9 +472,27 @@ impl Service {
         self.look_at.is_none()
             && self.writes.is_none()
             && self.slices.is_empty()
+            && self.mended.is_empty()
             && self.in_flight.is_none()
             && self.echo.is_none()
     }
+}
+
+impl Mended {
+    /// Until when it is left as it is, because whoever undid it would only do so again.
+    fn rests_until(&self) -> Option<Instant> {
+        self.undone.then(|| self.at + wait_after(self.times))
+    }
+
+    /// Until when it counts that it was stored: once it was undone for longer, so that the longest rest is over by then.
+    fn counts_until(&self) -> Instant {
+        self.at + LONGEST_RETRY * if self.undone { 2 } else { 1 }
+    }
+}
+
+/// How long a slice is left alone after so many tries.
+fn wait_after(tries: u32) -> Duration {
+    Duration::from_secs(1 << tries.saturating_sub(1).min(6)).min(LONGEST_RETRY)
 }
 
 impl Drifted {

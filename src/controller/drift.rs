@@ -5,30 +5,29 @@
 //! `endpointslices.discovery.k8s.io`, and `get` on its `mutatingwebhookconfigurations.admissionregistration.k8s.io`
 //! where that is named.
 
+mod telling;
+
 use std::collections::{HashMap, HashSet};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::task::{JoinSet, spawn_blocking, yield_now};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::agenda::{Agenda, Outcome, SliceName, Waits};
-use super::events::{self, Events, ServiceSet};
+use super::calls::{self, Answer, Configuration};
+use super::events::{Events, ServiceSet};
 use super::lease::Claim;
-use super::look::{self, State};
+use super::look::{self, Look, Panicked, State};
 use super::metrics::ControllerMetrics;
 use crate::cluster::key::Key;
 use crate::cluster::slice::AddressType;
 use crate::cluster::store::{Cluster, MeasuredCapacity};
-use crate::cluster::wire::{EndpointSlice, Wire as _};
 use crate::decide::Verdict;
-use crate::planner::reason::Reason;
 use crate::settings::{Mode, Settings};
-use crate::words::{self, with_causes};
 
 /// How drift is worked on.
 #[derive(Debug, Clone)]
@@ -46,11 +45,14 @@ pub struct DriftSettings {
 /// How many calls are under way at once: each is for another Service.
 const MOST_CALLS: usize = 8;
 
-/// How long a call may take: less than the lease's margin.
-const CALL_TIME: Duration = Duration::from_secs(4);
-
 /// How often the webhook configuration is looked at.
 const CONFIGURATION_LOOK: Duration = Duration::from_secs(10);
+
+/// For how long Services are looked at before others have a turn.
+const STRETCH: Duration = Duration::from_millis(10);
+
+/// A Service with more endpoints is looked at apart: that takes time with the square of their number.
+const LARGE: usize = 1000;
 
 /// What drift works with.
 pub struct Drift {
@@ -70,13 +72,18 @@ pub struct Drift {
     pub metrics: ControllerMetrics,
 }
 
-/// Runs until the process ends.
-pub async fn run(drift: Drift) {
-    let changes = drift.cluster.changes();
-    while !drift.cluster.all_synced() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+impl Drift {
+    /// Waits until all that is watched has been listed.
+    pub async fn has_synced(&self) {
+        while !self.cluster.all_synced() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
-    changes.want();
+}
+
+/// Runs until the process ends, on a cluster that has synced.
+pub async fn run(drift: Drift) {
+    drift.cluster.changes().want();
     let now = Instant::now();
     let mut work = Work {
         agenda: Agenda::new(drift.settings.waits),
@@ -88,12 +95,15 @@ pub async fn run(drift: Drift) {
         next_full_look: now,
         next_configuration_look: now,
         configuration: None,
+        configuration_fails: false,
+        first_looks: HashSet::new(),
         observed: None,
+        panicking: HashSet::new(),
         writes_fail: false,
         drift,
     };
     loop {
-        work.step();
+        work.step().await;
         work.wait().await;
     }
 }
@@ -102,7 +112,7 @@ struct Work {
     drift: Drift,
     agenda: Agenda,
     /// What the metrics say of each Service and address type.
-    states: HashMap<Arc<str>, Vec<(AddressType, &'static str, &'static str)>>,
+    states: HashMap<Arc<str>, Words>,
     calls: JoinSet<Call>,
     /// The term of leadership that is being served.
     term: Option<u64>,
@@ -111,28 +121,31 @@ struct Work {
     next_write: Instant,
     next_full_look: Instant,
     next_configuration_look: Instant,
-    /// The version of the webhook configuration when it was last seen.
-    configuration: Option<String>,
+    /// The webhook configuration as it was last seen in this term.
+    configuration: Option<Configuration>,
+    /// Whether it could not be asked for, and people know.
+    configuration_fails: bool,
+    /// Services that were there when this term began and have not been looked at since.
+    first_looks: HashSet<Arc<str>>,
     /// The capacity whose nodes people were last told of, in this term.
     observed: Option<Arc<MeasuredCapacity>>,
+    /// Services on which deciding panics, and people know.
+    panicking: HashSet<Arc<str>>,
     /// Whether the last write failed, and people know.
     writes_fail: bool,
 }
 
+/// The words of the decision and its reason for each address type.
+type Words = Vec<(AddressType, &'static str, &'static str)>;
+
 /// A call that has ended.
 enum Call {
-    Slice(SliceName, Written),
-    /// The version of the webhook configuration; no text where there is none.
-    Configuration(String),
-    /// It could not be asked for.
-    NoConfiguration,
+    Slice(SliceName, Answer<Outcome>),
+    Configuration(Answer<Configuration>),
 }
 
-/// What came of a write; what is the matter where it failed.
-type Written = Result<Outcome, String>;
-
 impl Work {
-    fn step(&mut self) {
+    async fn step(&mut self) {
         let now = Instant::now();
         self.take_term(now);
         let changed = self.drift.cluster.changes().take();
@@ -146,7 +159,7 @@ impl Work {
             self.look_at_all(now);
         }
         self.agenda.take_retries(now);
-        self.look_at_due(now);
+        self.look_at_due(now).await;
         self.write_due();
         self.look_at_configuration(now);
         self.tell_waiting();
@@ -154,32 +167,36 @@ impl Work {
 
     fn take_term(&mut self, now: Instant) {
         let term = self.drift.claim.term();
-        if term == self.term {
-            return;
+        if term != self.term {
+            self.begin_term(term, now);
         }
-        self.term = term;
-        self.configuration = None;
-        self.observed = None;
-        self.telling = term.map(|_| {
-            let (events, claim) = (self.drift.events.clone(), self.drift.claim.clone());
-            let posting = async move { events.run(|| claim.holds()).await };
-            AbortOnDropHandle::new(tokio::spawn(posting))
-        });
-        self.drift.metrics.leader.set(i64::from(term.is_some()));
-        // What another did or gave up meanwhile is not known.
-        self.agenda = Agenda::new(self.drift.settings.waits);
-        if term.is_some() {
-            self.next_configuration_look = now;
-            self.look_at_all(now);
+        if let (Some(term), None) = (self.term, &self.telling) {
+            self.telling = Some(self.tell_while(term));
         }
     }
 
-    fn look_at_all(&mut self, now: Instant) {
+    fn begin_term(&mut self, term: Option<u64>, now: Instant) {
+        self.term = term;
+        self.configuration = None;
+        self.observed = None;
+        self.telling = None;
+        self.drift.events.step_down();
+        self.drift.metrics.leader.set(i64::from(term.is_some()));
+        // What another did or gave up meanwhile is not known, nor what it would have looked at next.
+        self.agenda = Agenda::new(self.drift.settings.waits);
+        let names = self.look_at_all(now);
+        self.first_looks = names.into_iter().filter(|_| term.is_some()).collect();
+        self.next_configuration_look = now;
+    }
+
+    /// Has all Services looked at; their names.
+    fn look_at_all(&mut self, now: Instant) -> HashSet<Arc<str>> {
         self.next_full_look = now + self.drift.settings.full_look;
         let known = self.drift.cluster.service_names();
         let mut names: HashSet<Arc<str>> = known.into_iter().map(Arc::from).collect();
         names.extend(self.states.keys().cloned());
-        self.agenda.look_at_all(names, now);
+        self.agenda.look_at_all(names.iter().cloned(), now);
+        self.first_looks.retain(|name| names.contains(name));
         let uid = |set: &ServiceSet| {
             let state = self
                 .drift
@@ -189,43 +206,70 @@ impl Work {
         };
         let is_there = |set: &ServiceSet| uid(set).is_some_and(|uid| uid == set.uid);
         self.drift.events.keep_services(is_there);
+        names
     }
 
-    fn look_at_due(&mut self, now: Instant) {
-        let started = std::time::Instant::now();
-        let mut looked = false;
+    async fn look_at_due(&mut self, now: Instant) {
+        let (mut stretch, mut took) = (Instant::now(), Duration::ZERO);
         while let Some((name, written)) = self.agenda.next_look(now) {
-            looked = true;
-            self.observe_nodes();
-            let look = look::look(&self.drift.cluster, &self.drift.decisions, &name);
-            if self.term.is_some() {
-                let bypassed = |slice: &&look::DriftedSlice| {
-                    slice.was_bypassed && written.contains(&slice.name)
-                };
-                let bypassed = look.drifted.iter().filter(bypassed).count();
-                self.drift.metrics.bypassed.inc_by(bypassed as u64);
+            let began = Instant::now();
+            let look = look_at(&self.drift.cluster, &self.drift.decisions, &name).await;
+            took += began.elapsed();
+            match look {
+                Ok(look) => self.take_look(&name, &look, &written, now),
+                Err(panicked) => self.take_panic(&name, &panicked, now),
             }
-            self.agenda.note_look(&name, &look.drifted, now);
-            self.note_states(&name, &look.states);
+            if stretch.elapsed() >= STRETCH {
+                yield_now().await;
+                stretch = Instant::now();
+            }
         }
-        if looked {
-            let took = started.elapsed().as_secs_f64();
-            self.drift.metrics.replanning.observe(took);
+        if !took.is_zero() {
+            self.drift.metrics.replanning.observe(took.as_secs_f64());
         }
     }
 
-    fn note_states(&mut self, name: &Arc<str>, states: &[State]) {
-        if self.term.is_some() && !self.drift.cluster.capacity().frozen {
-            self.observe(name, states);
+    fn take_look(
+        &mut self,
+        name: &Arc<str>,
+        look: &Look,
+        written: &HashSet<Box<str>>,
+        now: Instant,
+    ) {
+        self.panicking.remove(name);
+        if self.term.is_some() {
+            let bypassed =
+                |slice: &&look::DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
+            let bypassed = look.drifted.iter().filter(bypassed).count();
+            self.drift.metrics.bypassed.inc_by(bypassed as u64);
         }
-        let words: Vec<_> = states
-            .iter()
-            .map(|state| {
-                let reason = state.decision.reason.as_ref();
-                let reason = reason.map_or("", |reason| reason.word());
-                (state.address_type, state.decision.verdict.word(), reason)
-            })
-            .collect();
+        self.agenda.note_look(name, &look.drifted, now);
+        if self.term.is_some() && !self.drift.cluster.capacity().frozen {
+            self.observe(name, look);
+        }
+        let words = |state: &State| {
+            let decision = &state.decision;
+            let verdict = decision.verdict.word();
+            (state.address_type, verdict, decision.reason_word())
+        };
+        self.note_words(name, look.states.iter().map(words).collect());
+    }
+
+    fn take_panic(&mut self, name: &Arc<str>, panicked: &Panicked, now: Instant) {
+        self.drift.metrics.panicked.inc();
+        if self.panicking.insert(name.clone()) {
+            tracing::warn!(
+                service = &**name,
+                "deciding panicked, which it never should: the hints of this Service stay as they are"
+            );
+        }
+        self.agenda.note_look(name, &[], now);
+        self.first_looks.remove(name);
+        let words = |address_type: &AddressType| (*address_type, Verdict::Kept.word(), "Panic");
+        self.note_words(name, panicked.address_types.iter().map(words).collect());
+    }
+
+    fn note_words(&mut self, name: &Arc<str>, words: Words) {
         let before = if words.is_empty() {
             self.states.remove(name)
         } else {
@@ -236,53 +280,12 @@ impl Work {
             .move_services(before.unwrap_or_default(), words);
     }
 
-    /// Has people told of what changed for a Service. That a slice waits for others is over soon and no news.
-    fn observe(&self, name: &str, states: &[State]) {
-        let Some(state) = self.drift.cluster.service(name) else {
-            return;
-        };
-        let (Some((namespace, name)), Some(service)) = (name.split_once('/'), &state.service)
-        else {
-            return;
-        };
-        for state in states {
-            let waits = matches!(
-                state.decision.reason,
-                Some(Reason::SiblingsOutOfStep { .. })
-            );
-            let (verdict, reason) = (state.decision.verdict, state.decision.reason.as_ref());
-            let Some(told) = events::State::of(verdict, reason).filter(|_| !waits) else {
-                continue;
-            };
-            let set = ServiceSet {
-                namespace: namespace.into(),
-                name: name.into(),
-                uid: service.uid.clone(),
-                address_type: state.address_type,
-            };
-            let standing = state.is_carried_out && state.decision.verdict == Verdict::Hints;
-            self.drift
-                .events
-                .observe(set, told, standing, || sentence(state));
-        }
-    }
-
-    /// Has people told of the nodes first: they may be why Services lose their hints.
-    fn observe_nodes(&mut self) {
-        let capacity = self.drift.cluster.capacity();
-        let is_known = |observed: &Arc<_>| Arc::ptr_eq(observed, &capacity);
-        if self.term.is_none() || capacity.frozen || self.observed.as_ref().is_some_and(is_known) {
-            return;
-        }
-        let insufficient = &capacity.capacity.insufficient;
-        self.drift.events.observe_nodes(insufficient, false);
-        self.observed = Some(capacity);
+    fn is_active(&self) -> bool {
+        self.drift.decisions.mode == Mode::Active
     }
 
     fn may_write(&self) -> bool {
-        self.drift.decisions.mode == Mode::Active
-            && self.drift.claim.holds()
-            && !self.drift.cluster.capacity().frozen
+        self.is_active() && self.drift.claim.holds() && !self.drift.cluster.capacity().frozen
     }
 
     fn write_due(&mut self) {
@@ -297,12 +300,17 @@ impl Work {
                 self.agenda.drop_slice(&slice, now);
                 continue;
             }
+            let Some(write) = self.drift.claim.write() else {
+                self.agenda.drop_slice(&slice, now);
+                return;
+            };
             self.next_write = now + self.pause();
             let before = version_of(cluster, &slice);
             let client = self.drift.client.clone();
             self.calls.spawn(async move {
-                let written = ask_again(client, &slice, before).await;
-                Call::Slice(slice, written)
+                let outcome = calls::ask_again(client, &slice, before).await;
+                drop(write);
+                Call::Slice(slice, outcome)
             });
         }
     }
@@ -327,7 +335,7 @@ impl Work {
         self.next_configuration_look = now + CONFIGURATION_LOOK;
         let (client, name) = (self.drift.client.clone(), name.clone());
         self.calls
-            .spawn(async move { configuration(client, &name).await });
+            .spawn(async move { Call::Configuration(calls::configuration(client, &name).await) });
     }
 
     fn tell_waiting(&self) {
@@ -355,35 +363,49 @@ impl Work {
             () = self.drift.claim.changed() => {}
             () = sleep_until(until) => {}
             Some(call) = self.calls.join_next() => self.take_in(call),
+            () = has_ended(&mut self.telling) => {}
         }
     }
 
     fn take_in(&mut self, call: Result<Call, tokio::task::JoinError>) {
         let now = Instant::now();
         match call {
-            Ok(Call::Slice(slice, written)) => {
-                self.tell_failure(&slice, &written);
-                let outcome = written.unwrap_or(Outcome::Failed);
+            Ok(Call::Slice(slice, outcome)) => {
+                self.tell_failure(&slice, &outcome);
+                let outcome = outcome.unwrap_or(Outcome::Failed);
                 self.drift.metrics.count_patch(outcome);
                 self.agenda.note_outcome(&slice, outcome, now);
             }
-            Ok(Call::Configuration(version)) => {
-                let before = self.configuration.replace(version.clone());
-                if before.is_some_and(|before| before != version) {
+            Ok(Call::Configuration(seen)) => self.take_configuration(seen, now),
+            // Ends the task, and with it the process: a slice that stays in flight would be left alone for ever.
+            Err(error) => resume_unwind(error.into_panic()),
+        }
+    }
+
+    fn take_configuration(&mut self, seen: Answer<Configuration>, now: Instant) {
+        let told = std::mem::replace(&mut self.configuration_fails, seen.is_err());
+        match seen {
+            Ok(seen) => {
+                let before = self.configuration.replace(seen);
+                if before.is_some() && before != self.configuration {
                     tracing::info!("the webhook configuration changed: all Services are looked at");
                     self.look_at_all(now);
                 }
             }
-            Ok(Call::NoConfiguration) => {}
-            // Ends the task, and with it the process: a slice that stays in flight would be left alone for ever.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) if !told => tracing::warn!(
+                error,
+                "can't get the webhook configuration that --webhook-configuration names, so that its changes go unseen; \
+                 trying again (zonewise needs permission to get this one of \
+                 mutatingwebhookconfigurations.admissionregistration.k8s.io)"
+            ),
+            Err(_) => {}
         }
     }
 
     /// Of writes that fail one after another the first is told.
-    fn tell_failure(&mut self, (service, slice): &SliceName, written: &Written) {
-        let told = std::mem::replace(&mut self.writes_fail, written.is_err());
-        if let (Err(error), false) = (written, told) {
+    fn tell_failure(&mut self, (service, slice): &SliceName, outcome: &Answer<Outcome>) {
+        let told = std::mem::replace(&mut self.writes_fail, outcome.is_err());
+        if let (Err(error), false) = (outcome, told) {
             tracing::warn!(
                 service = &**service,
                 slice = &**slice,
@@ -395,14 +417,31 @@ impl Work {
     }
 }
 
-fn sentence(state: &State) -> String {
-    match &state.decision.reason {
-        Some(reason) => reason.message(),
-        None => format!(
-            "{} serve {} in proportion to their CPU.",
-            words::count(state.hinted, "ready endpoint"),
-            words::count(state.decision.capacity.weights.len(), "zone")
-        ),
+/// Looks at a Service without holding up what else this thread has to do.
+async fn look_at(
+    cluster: &Arc<Cluster>,
+    decisions: &Arc<Settings>,
+    name: &Arc<str>,
+) -> Result<Look, Panicked> {
+    let state = cluster.service(name);
+    let slices = state.iter().flat_map(|state| state.slices.iter());
+    if slices.map(|slice| slice.endpoints.len()).sum::<usize>() <= LARGE {
+        return look::look(cluster, decisions, name);
+    }
+    let (cluster, decisions, name) = (cluster.clone(), decisions.clone(), name.clone());
+    let look = spawn_blocking(move || look::look(&cluster, &decisions, &name)).await;
+    look.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
+/// Waits for the end of the posting of events, which is then posted no more.
+async fn has_ended(telling: &mut Option<AbortOnDropHandle<()>>) {
+    let Some(task) = telling else {
+        return std::future::pending().await;
+    };
+    let ended = task.await;
+    *telling = None;
+    if let Err(error) = ended {
+        resume_unwind(error.into_panic());
     }
 }
 
@@ -424,77 +463,5 @@ fn version_of(cluster: &Cluster, (service, slice): &SliceName) -> Option<Key> {
     Some(record.version)
 }
 
-/// Has the API server write a slice as it is, which it does not without asking the webhook. An empty patch is the only
-/// right form: one that writes hints would own the list of endpoints from then on.
-async fn ask_again(client: Client, (service, slice): &SliceName, before: Option<Key>) -> Written {
-    let namespace = service
-        .split_once('/')
-        .map_or("", |(namespace, _)| namespace);
-    let url = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
-    let parameters = PatchParams {
-        field_manager: Some("zonewise".into()),
-        ..PatchParams::default()
-    };
-    let request = kube::core::Request::new(url)
-        .patch(slice, &parameters, &Patch::Merge(json!({})))
-        .map_err(|error| with_causes(&error))?;
-    let answer = client.request::<EndpointSlice<Box<str>>>(request);
-    match timeout(CALL_TIME, answer).await {
-        Ok(Ok(stored)) => {
-            let version = stored.metadata().and_then(|m| m.resource_version.text());
-            let version = Key::of(version.unwrap_or_default());
-            if Some(version) == before {
-                Ok(Outcome::Unchanged)
-            } else {
-                Ok(Outcome::Stored(version))
-            }
-        }
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Outcome::Gone),
-        Ok(Err(error)) => Err(with_causes(&error)),
-        Err(_) => Err(format!("no answer within {CALL_TIME:.0?}")),
-    }
-}
-
-async fn configuration(client: Client, name: &str) -> Call {
-    let url = format!("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}");
-    let Ok(request) = hyper::Request::get(url).body(Vec::new()) else {
-        return Call::NoConfiguration;
-    };
-    let answer = timeout(CALL_TIME, client.request::<serde_json::Value>(request)).await;
-    match answer {
-        Ok(Ok(object)) => {
-            let version = object.pointer("/metadata/resourceVersion");
-            Call::Configuration(version.map(ToString::to_string).unwrap_or_default())
-        }
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-            Call::Configuration(String::new())
-        }
-        Ok(Err(error)) => {
-            tracing::debug!(
-                error = with_causes(&error),
-                "can't get the webhook configuration"
-            );
-            Call::NoConfiguration
-        }
-        Err(_) => Call::NoConfiguration,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pace_follows_the_number_of_nodes() {
-        let millis = |nodes| (1000.0 / pace_for(nodes)).round();
-        let pauses = [0, 3, 400, 5000, 20_000].map(millis);
-        let expected = [20.0, 20.0, 40.0, 500.0, 1000.0];
-        assert!(
-            pauses
-                .iter()
-                .zip(expected)
-                .all(|(a, b)| (a - b).abs() < 0.5),
-            "{pauses:?}"
-        );
-    }
-}
+mod tests;

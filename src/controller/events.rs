@@ -7,7 +7,8 @@
 //! What was last told of an object is known from the Events themselves: each is numbered, and its name is derived from
 //! its object, its number and what it says. A new leader reads them ([`Events::run`] begins with that) and goes on from
 //! the last; of two replicas that see the same transition one is told that the Event exists, which is as good as having
-//! posted it. Hashes are of SHA-256, so that replicas of different builds derive the same names.
+//! posted it. Hashes are of SHA-256, so that replicas of different builds derive the same names. API servers keep Events
+//! for an hour: where none stands any more, what a new leader finds may be [assumed](Events::assume) to be told.
 //!
 //! ```text
 //! drift ─ observe ─▶ Transitions ─ what differs from what was told ─▶ run ─▶ POST events.k8s.io/v1
@@ -41,13 +42,14 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use self::record::{Posted, cut};
+use self::record::Posted;
 use self::transitions::{Notice, Resolution, Subject, Transitions};
+use super::lease::WRITE_TIME;
 use crate::cluster::slice::AddressType;
 use crate::decide::Verdict;
 use crate::planner::capacity::InsufficientNode;
 use crate::planner::reason::Reason;
-use crate::words::with_causes;
+use crate::words::{for_a_line, with_causes};
 
 pub use self::record::CONTROLLER;
 
@@ -76,13 +78,14 @@ pub enum State {
 }
 
 impl State {
-    /// What a decision has to tell; nothing where it is none ([`Verdict::Kept`]), and the state before stays.
+    /// What a decision has to tell; nothing where it is none ([`Verdict::Kept`]) or is over soon, and the state before
+    /// stays.
     ///
     /// Hints that the user switched off are no matter for a warning.
     #[must_use]
     pub fn of(verdict: Verdict, reason: Option<&Reason>) -> Option<Self> {
         match (verdict, reason) {
-            (Verdict::Kept, _) => None,
+            (Verdict::Kept, _) | (_, Some(Reason::SiblingsOutOfStep { .. })) => None,
             (Verdict::Hints, _) => Some(Self::Enabled),
             (Verdict::Untouched, _) | (Verdict::Strip, Some(Reason::OptedOut) | None) => {
                 Some(Self::Silent)
@@ -102,11 +105,11 @@ pub struct Pace {
 }
 
 impl Default for Pace {
-    /// Five a second, each within 4 seconds.
+    /// Five a second.
     fn default() -> Self {
         Self {
             gap: Duration::from_millis(200),
-            call_time: Duration::from_secs(4),
+            call_time: WRITE_TIME,
         }
     }
 }
@@ -185,25 +188,19 @@ impl Events {
         }
     }
 
-    /// Takes in how it stands with the hints of a Service.
-    ///
-    /// `standing` says that what is stored shows the state to be no news, such as hints that are on the slices already:
-    /// it is then taken as told where no Event says what was told last. The sentence is only asked for where it may be
-    /// posted.
-    pub fn observe(
-        &self,
-        service: ServiceSet,
-        state: State,
-        standing: bool,
-        sentence: impl FnOnce() -> String,
-    ) {
+    /// Takes a state as told where no Event says what was told last: what is stored shows it to be no news.
+    pub fn assume(&self, service: ServiceSet, state: State) {
+        self.transitions().assume(Subject::Service(service), state);
+    }
+
+    /// Takes in how it stands with the hints of a Service. The sentence is only asked for where it may be posted.
+    pub fn observe(&self, service: ServiceSet, state: State, sentence: impl FnOnce() -> String) {
         let subject = Subject::Service(service);
-        self.transitions()
-            .observe(subject, state, standing, sentence);
+        self.transitions().observe(subject, state, sentence);
         self.changed.notify_one();
     }
 
-    /// Takes in all the nodes that make capacity insufficient; `standing` as in [`Self::observe`].
+    /// Takes in all the nodes that make capacity insufficient; whether to [assume](Self::assume) that they were told of.
     pub fn observe_nodes(&self, insufficient: &[InsufficientNode], standing: bool) {
         self.transitions().observe_nodes(insufficient, standing);
         self.changed.notify_one();
@@ -220,13 +217,18 @@ impl Events {
         &self.counts
     }
 
+    /// Another leadership begins, or none: what was told is worth remembering, what was observed so far is not. Whatever
+    /// still [runs](Self::run) is to be dropped.
+    pub fn step_down(&self) {
+        self.transitions().step_down();
+    }
+
     /// Reads what was told so far, then posts what differs from it, for as long as this replica leads.
     ///
-    /// `may_write` is asked right before each call; when it says no, this ends. It is to be dropped when leadership ends,
-    /// since without anything to post nothing is asked, and one at a time may run. What was observed before counts, what
-    /// was observed under an earlier leadership does not.
-    pub async fn run(&self, may_write: impl Fn() -> bool + Send + Sync) {
-        let _leading = Leading(self);
+    /// `may_write` is asked right before each call, and what it gives is kept until that has ended; when it gives nothing,
+    /// this ends. It is to be dropped when leadership ends, since without anything to post nothing is asked; a call that is
+    /// under way then still comes to its end. What was observed since [`Self::step_down`] counts.
+    pub async fn run<W: Send + 'static>(&self, may_write: impl Fn() -> Option<W> + Send + Sync) {
         let mut spell = Spell::default();
         if !self.learn(&may_write, &mut spell).await {
             return;
@@ -236,14 +238,14 @@ impl Events {
         loop {
             self.something_waits().await;
             sleep_until(next_write).await;
-            if !may_write() {
+            let Some(write) = may_write() else {
                 return;
-            }
+            };
             let Some(notice) = self.transitions().next(Timestamp::now()) else {
                 continue;
             };
             next_write = Instant::now() + self.pace.gap;
-            if self.post(&notice, &mut spell).await == Outcome::Failed {
+            if self.post(&notice, write, &mut spell).await == Outcome::Failed {
                 sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
             } else {
                 pauses.reset();
@@ -258,12 +260,17 @@ impl Events {
     }
 
     /// Whether what was told so far is known now; else the leadership ended first.
-    async fn learn(&self, may_write: &(impl Fn() -> bool + Sync), spell: &mut Spell) -> bool {
+    async fn learn<W: Send>(
+        &self,
+        may_write: &(impl Fn() -> Option<W> + Sync),
+        spell: &mut Spell,
+    ) -> bool {
         let mut pauses = DefaultBackoff::default();
-        while may_write() {
+        let term = self.transitions().term();
+        while may_write().is_some() {
             match self.list().await {
                 Ok(posted) => {
-                    self.transitions().learn(posted);
+                    self.transitions().learn(term, posted);
                     spell.end();
                     return true;
                 }
@@ -299,12 +306,23 @@ impl Events {
         }
     }
 
-    async fn post(&self, notice: &Notice, spell: &mut Spell) -> Outcome {
+    async fn post(
+        &self,
+        notice: &Notice,
+        write: impl Send + 'static,
+        spell: &mut Spell,
+    ) -> Outcome {
         let event = record::event(notice, &self.instance);
         let namespace = notice.subject.namespace_of_events();
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let parameters = PostParams::default();
-        let created = timeout(self.pace.call_time, events.create(&parameters, &event)).await;
+        let limit = self.pace.call_time;
+        let call = tokio::spawn(async move {
+            let created = timeout(limit, events.create(&PostParams::default(), &event)).await;
+            drop(write);
+            created
+        });
+        let created = call.await;
+        let created = created.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let (outcome, error) = match created {
             Ok(Ok(_)) => (Outcome::Posted, String::new()),
             Ok(Err(error)) => (outcome_of(&error), sentence_of(&error)),
@@ -327,8 +345,7 @@ impl Events {
             }),
         }
         self.counts.count(outcome);
-        self.transitions()
-            .resolve(&notice.subject, resolution_of(outcome));
+        self.transitions().resolve(notice, resolution_of(outcome));
         outcome
     }
 
@@ -347,15 +364,6 @@ const PAGE_SIZE: u32 = 500;
 
 /// How long a page may take: the API server looks through all Events of the cluster for ours.
 const LIST_TIME: Duration = Duration::from_secs(30);
-
-/// For as long as a replica leads.
-struct Leading<'a>(&'a Events);
-
-impl Drop for Leading<'_> {
-    fn drop(&mut self) {
-        self.0.transitions().step_down();
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
@@ -404,14 +412,12 @@ fn resolution_of(outcome: Outcome) -> Resolution {
     }
 }
 
-/// What is the matter, of a length that fits a log line: some proxies answer with whole pages.
+/// What is the matter, of a length that fits a log line.
 fn sentence_of(error: &kube::Error) -> String {
-    const MOST_BYTES: usize = 600;
-    let sentence = match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        error => with_causes(error),
-    };
-    cut(&sentence, MOST_BYTES).into_owned()
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", for_a_line(&status.message), status.code),
+        error => for_a_line(&with_causes(error)),
+    }
 }
 
 #[cfg(test)]
@@ -432,6 +438,8 @@ mod tests {
             Some(State::Silent)
         );
         assert_eq!(of(Verdict::Kept, Reason::NotSynced), None);
+        let waits = Reason::SiblingsOutOfStep { siblings: 2 };
+        assert_eq!(of(Verdict::Strip, waits), None);
     }
 
     #[test]

@@ -42,12 +42,23 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::telemetry::Human;
 use crate::words::{for_a_line, with_causes};
 
 /// No lease is longer: neither by settings nor because the Lease says so, since nobody would lead for as long.
 pub const LONGEST_LEASE: Duration = Duration::from_mins(10);
+
+const LEASE: Duration = Duration::from_secs(15);
+const CLAIM: Duration = Duration::from_secs(10);
+
+/// How long a write that a [`Claim`] allows may take at the most.
+pub const WRITE_TIME: Duration = Duration::from_secs(4);
+
+// What a claim allowed at its end is over before anybody else leads.
+const _: () = assert!(CLAIM.as_secs() + WRITE_TIME.as_secs() < LEASE.as_secs());
 
 /// Which Lease, who wants it, and for how long.
 #[derive(Debug, Clone)]
@@ -84,13 +95,14 @@ impl LeaseSettings {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: format!("{replica}_{process:016x}"),
-            lease: Duration::from_secs(15),
-            claim: Duration::from_secs(10),
+            lease: LEASE,
+            claim: CLAIM,
             retry: Duration::from_secs(2),
         }
     }
 
-    /// The same with other times: of the lease, of a claim, and between two tries.
+    /// The same with other times: of the lease, of a claim, and between two tries. A write that the claim allows must take
+    /// less than the lease is longer than the claim.
     ///
     /// # Errors
     /// [`BadTimes`] unless 0 < 2 × `retry` ≤ `claim` < `lease` ≤ [`LONGEST_LEASE`].
@@ -152,8 +164,16 @@ pub fn client(mut config: kube::Config, settings: &LeaseSettings) -> kube::Resul
 #[derive(Debug, Clone)]
 pub struct Claim {
     standing: watch::Receiver<Standing>,
+    writes: TaskTracker,
     /// The term that [`Self::changed`] last woke for.
     told: Option<u64>,
+}
+
+/// A write that a claim allowed. It is kept until the write has ended: a lease is not given up before.
+#[derive(Debug)]
+#[must_use]
+pub struct Write {
+    _under_way: TaskTrackerToken,
 }
 
 impl Claim {
@@ -162,11 +182,18 @@ impl Claim {
         self.term().is_some()
     }
 
-    /// For how long it leads even if no renewal comes through. A write must have ended by then.
-    pub fn remaining(&self) -> Option<Duration> {
-        let until = self.standing.borrow().until?;
-        let remaining = until.saturating_duration_since(Instant::now());
-        (!remaining.is_zero()).then_some(remaining)
+    /// A write that may begin now and take [`WRITE_TIME`], if it leads.
+    pub fn write(&self) -> Option<Write> {
+        // Before the claim is looked at: whoever ends it then waits for this.
+        let write = Write {
+            _under_way: self.writes.token(),
+        };
+        self.holds().then_some(write)
+    }
+
+    /// Whether this term began with a Lease that had to be made: as far as can be known, nobody ever led before.
+    pub fn is_first_ever(&self) -> bool {
+        self.standing.borrow().made_lease
     }
 
     /// Which time this is that it leads: another number each time leadership is gained anew.
@@ -208,6 +235,8 @@ struct Standing {
     terms: u64,
     /// When the last claim ends; nothing if leadership was laid down.
     until: Option<Instant>,
+    /// Whether the last term began with a Lease that had to be made.
+    made_lease: bool,
     /// Whether it is out of the running for good.
     resigned: bool,
 }
@@ -225,6 +254,7 @@ pub struct Candidate {
     api: Api<DynamicObject>,
     settings: Arc<LeaseSettings>,
     standing: watch::Sender<Standing>,
+    writes: TaskTracker,
 }
 
 impl Candidate {
@@ -235,6 +265,7 @@ impl Candidate {
             api: Api::namespaced_with(client, &settings.namespace, &resource()),
             settings: Arc::new(settings),
             standing: watch::Sender::default(),
+            writes: TaskTracker::new(),
         }
     }
 
@@ -243,6 +274,7 @@ impl Candidate {
     pub fn claim(&self) -> Claim {
         Claim {
             standing: self.standing.subscribe(),
+            writes: self.writes.clone(),
             told: None,
         }
     }
@@ -260,11 +292,15 @@ impl Candidate {
     }
 
     /// Stops campaigning and, if this process led, gives the lease up for another to take at once; for the end of the
-    /// process. Claims end before anything is sent, so call it when the last write that a claim allowed has ended. Takes
-    /// no longer than a call may take.
+    /// process. Claims end first, then the writes that they allowed are waited for. Takes no longer than [`WRITE_TIME`]
+    /// and a call may take.
     pub async fn release(&self) {
         if !self.resign() {
             return;
+        }
+        self.writes.close();
+        if timeout(WRITE_TIME, self.writes.wait()).await.is_err() {
+            tracing::debug!("a write has not ended in its time");
         }
         let limit = self.settings.call_time();
         let given_up = timeout(limit, self.give_up()).await;
@@ -306,13 +342,16 @@ impl Candidate {
     }
 
     /// Extends the claim, or begins a new one. Whether leadership was gained by that.
-    fn claim_until(&self, until: Instant, answered: Instant) -> bool {
+    fn claim_until(&self, until: Instant, answered: Instant, made_lease: bool) -> bool {
         let mut gained = false;
         self.standing.send_if_modified(|standing| {
             let extends = !standing.resigned && answered < until;
             if extends {
                 gained = standing.term_at(answered).is_none();
                 standing.terms += u64::from(gained);
+                if gained {
+                    standing.made_lease = made_lease;
+                }
                 standing.until = Some(until);
             }
             extends
@@ -426,6 +465,8 @@ struct Held {
     leads_from: Instant,
     /// How the next term comes about, for the log.
     how: String,
+    /// Whether the next term begins with a Lease that had to be made.
+    made: bool,
 }
 
 /// The Lease as it was last seen, or that it was not there, and since when it has been so.
@@ -549,6 +590,7 @@ impl<'a> Campaign<'a> {
             lease,
             leads_from,
             how,
+            made: seen.lease.is_none(),
         };
         held.lead(self.candidate, sent, answered);
         self.held = Some(held);
@@ -574,9 +616,12 @@ impl Held {
     /// Leads by a write that was sent and answered then, if its time has come.
     fn lead(&mut self, candidate: &Candidate, sent: Instant, answered: Instant) {
         let until = sent + candidate.settings.claim;
-        if sent >= self.leads_from && candidate.claim_until(until, answered) {
+        if sent >= self.leads_from && candidate.claim_until(until, answered, self.made) {
             let how = std::mem::replace(&mut self.how, "could renew the lease again".to_owned());
             candidate.tell(&format!("leading: {how}"));
+        }
+        if candidate.leads_at(answered) {
+            self.made = false;
         }
     }
 }

@@ -1,13 +1,17 @@
 //! A look at one Service: what a fresh decision on each of its slices gives, and which slices differ from that.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::cluster::slice::{AddressType, SliceRecord};
-use crate::cluster::store::Cluster;
+use crate::cluster::store::{Cluster, ServiceState};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::settings::Settings;
 
 /// What a look at a Service shows.
 #[derive(Debug, Default)]
 pub struct Look {
+    /// The uid of the Service, where it is known.
+    pub uid: Option<Box<str>>,
     /// Slices that have other hints than a fresh decision gives, by name.
     pub drifted: Vec<DriftedSlice>,
     /// What was decided for each address type that it has slices of.
@@ -29,40 +33,81 @@ pub struct DriftedSlice {
 pub struct State {
     /// The address type.
     pub address_type: AddressType,
-    /// The decision on the first slice that is not to be hinted; where all are, that on the first.
+    /// The decision on the first slice that is not to be hinted; where all are, that on the last.
     pub decision: Decision,
     /// Endpoints that are to be hinted, in all slices.
     pub hinted: usize,
     /// Whether all slices are as decided.
     pub is_carried_out: bool,
+    /// Whether any endpoint has a hint.
+    pub has_hints: bool,
+}
+
+/// Deciding on a Service panicked, so that its slices are left as they are.
+#[derive(Debug, thiserror::Error)]
+#[error("deciding panicked")]
+pub struct Panicked {
+    /// The address types that it has slices of.
+    pub address_types: Vec<AddressType>,
 }
 
 /// Looks at the Service `service` (`namespace/name`).
-#[must_use]
-pub fn look(cluster: &Cluster, settings: &Settings, service: &str) -> Look {
+///
+/// # Errors
+/// [`Panicked`], which costs this Service its look and nobody else anything.
+pub fn look(cluster: &Cluster, settings: &Settings, service: &str) -> Result<Look, Panicked> {
     let snapshot = Snapshot::take(cluster, Some(service));
-    let mut look = Look::default();
     let Some(state) = snapshot.service().cloned() else {
-        return look;
+        return Ok(Look::default());
     };
-    let is_bare = |slice: &SliceRecord| slice.endpoints.iter().all(|e| e.hints.zones().is_empty());
-    for slice in state.slices.iter() {
-        let decision = decide(&snapshot, Some(service), slice, settings);
+    let look = || look_at(&state, &snapshot, settings, service);
+    catch_unwind(AssertUnwindSafe(look)).map_err(|_| Panicked {
+        address_types: address_types(state.slices.iter().map(|slice| &**slice)),
+    })
+}
+
+fn look_at(
+    state: &ServiceState,
+    snapshot: &Snapshot<'_>,
+    settings: &Settings,
+    service: &str,
+) -> Look {
+    let slices = || state.slices.iter().map(|slice| &**slice);
+    let has_hint = |slice: &&SliceRecord| {
+        let mut endpoints = slice.endpoints.iter();
+        endpoints.any(|endpoint| !endpoint.hints.zones().is_empty())
+    };
+    let hinted = address_types(slices().filter(has_hint));
+    let mut look = Look {
+        uid: state.service.as_ref().map(|service| service.uid.clone()),
+        ..Look::default()
+    };
+    for slice in slices() {
+        let decision = decide(snapshot, Some(service), slice, settings);
         let is_carried_out = decision.is_carried_out(slice);
+        let has_hints = hinted.contains(&slice.address_type);
         if !is_carried_out {
-            let mut of_type = state.slices.iter();
             look.drifted.push(DriftedSlice {
                 name: slice.name.clone(),
-                was_bypassed: decision.verdict == Verdict::Hints
-                    && of_type.all(|s| s.address_type != slice.address_type || is_bare(s)),
+                was_bypassed: decision.verdict == Verdict::Hints && !has_hints,
             });
         }
-        look.note(slice.address_type, decision, is_carried_out);
+        look.note(slice.address_type, decision, is_carried_out, has_hints);
     }
     look
 }
 
-/// Whether one slice still differs from a fresh decision.
+fn address_types<'a>(slices: impl Iterator<Item = &'a SliceRecord>) -> Vec<AddressType> {
+    let mut types = Vec::new();
+    for slice in slices {
+        if !types.contains(&slice.address_type) {
+            types.push(slice.address_type);
+        }
+    }
+    types
+}
+
+/// Whether one slice still differs from a fresh decision; not where deciding panics.
 #[must_use]
 pub fn is_drifted(cluster: &Cluster, settings: &Settings, service: &str, slice: &str) -> bool {
     let snapshot = Snapshot::take(cluster, Some(service));
@@ -70,13 +115,23 @@ pub fn is_drifted(cluster: &Cluster, settings: &Settings, service: &str, slice: 
         return false;
     };
     let record = state.slices.iter().find(|record| *record.name == *slice);
-    record.is_some_and(|record| {
+    let is_drifted = |record: &SliceRecord| {
         !decide(&snapshot, Some(service), record, settings).is_carried_out(record)
-    })
+    };
+    catch_unwind(AssertUnwindSafe(|| {
+        record.is_some_and(|record| is_drifted(record))
+    }))
+    .unwrap_or(false)
 }
 
 impl Look {
-    fn note(&mut self, address_type: AddressType, decision: Decision, is_carried_out: bool) {
+    fn note(
+        &mut self,
+        address_type: AddressType,
+        decision: Decision,
+        is_carried_out: bool,
+        has_hints: bool,
+    ) {
         let known = self
             .states
             .iter_mut()
@@ -88,6 +143,7 @@ impl Look {
                 decision,
                 hinted,
                 is_carried_out,
+                has_hints,
             }),
             Some(state) => {
                 state.is_carried_out &= is_carried_out;

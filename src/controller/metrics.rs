@@ -47,6 +47,8 @@ pub struct ControllerMetrics {
     pub services: Family<ServiceLabels, Gauge>,
     /// Slices that were written without the hints that the webhook would have given.
     pub bypassed: Counter,
+    /// Looks at a Service that came to nothing because deciding panicked.
+    pub panicked: Counter,
     /// How long it took to decide anew, in seconds for all Services that were due together.
     pub replanning: Histogram,
 }
@@ -63,6 +65,7 @@ impl ControllerMetrics {
             parked: Gauge::default(),
             services: Family::default(),
             bypassed: Counter::default(),
+            panicked: Counter::default(),
             replanning: Histogram::new(buckets),
         };
         let m = &metrics;
@@ -95,6 +98,11 @@ impl ControllerMetrics {
             "zonewise_bypassed_writes",
             "Slices that were written without the webhook being asked",
             m.bypassed.clone(),
+        );
+        registry.register(
+            "zonewise_panicked_looks",
+            "Looks at a Service that came to nothing because deciding panicked",
+            m.panicked.clone(),
         );
         registry.register(
             "zonewise_replanning_duration_seconds",

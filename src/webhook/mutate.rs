@@ -47,10 +47,6 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     };
     // The namespace is the request's: the object may not say.
     let service = slice::service_in(request.namespace(), object);
-    assert!(
-        !(service.is_some() && service == settings.panic_on_service),
-        "asked to by --panic-on-service"
-    );
     let snapshot = Snapshot::take(cluster, service.as_deref());
     let mut slice = SliceRecord::read(object);
     let stored = StoredEndpoints::of(request.stored());

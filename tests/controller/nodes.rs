@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::ledger::Ledger;
-use super::stage::{Stage, metric_is, names, node_name};
+use super::stage::{Stage, assert_in_time, metric_is, names, node_name};
 use crate::support::objects::{self, UNMANAGED, ZONES};
 use crate::support::wait::eventually;
 use crate::support::world::say;
@@ -24,15 +24,25 @@ pub async fn a_node_loses_its_zone() {
     stage.services_by_hand(&services[6..], [4, 3, 2]).await;
     stage.is_fresh(&services, [16; 3]).await;
     metric_is(&replica, "zonewise_slices_drifted", &[], 0.0).await;
+    told_last_of(&stage, &services, ENABLED).await;
     let before = stage.events().await;
 
     // No pod of the Services is on this node: they know the zones of all their endpoints.
     let lost = node_name("zone-a", 3);
     stage.label_zone(&lost, None).await;
+    // From when the node no longer counts, as it would have been left out for its grace.
+    metric_is(
+        &replica,
+        "zonewise_nodes",
+        &[("state", "Insufficient")],
+        1.0,
+    )
+    .await;
     let took = stage.is_bare(&services).await;
     say(&format!(
         "         {lost} lost its zone: all stripped after {took:.1?}"
     ));
+    assert_in_time("stripping", took, Duration::from_secs(5));
     told_last_of(&stage, &services, DISABLED).await;
     let stripped = [("decision", "Strip"), ("reason", "InsufficientNodeInfo")];
     metric_is(&replica, "zonewise_services", &stripped, 12.0).await;

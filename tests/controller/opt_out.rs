@@ -1,4 +1,4 @@
-//! A Service that opts out by name.
+//! A Service that opts out by name, and in again.
 
 use std::time::Duration;
 
@@ -49,5 +49,18 @@ pub async fn strips_all() {
     let events = stage.events().await;
     let told = events.get("web").map_or(0, Vec::len);
     assert!(told <= 1, "an opt-out is no news: {events:?}");
+
+    stage.patch_service("web", &mode("Auto")).await;
+    stage.is_fresh(&services, [8; 3]).await;
+    metric_is(&replica, "zonewise_slices_drifted", &[], 0.0).await;
+    eventually("that hints are back is told once", async || {
+        let events = stage.events().await;
+        let told = events.get("web").into_iter().flatten().skip(told);
+        let told: Vec<_> = told.map(|(reason, _)| reason.as_str()).collect();
+        (told == ["TopologyAwareHintsEnabled"])
+            .then_some(())
+            .ok_or_else(|| format!("{told:?}"))
+    })
+    .await;
     assert_eq!(stage.complaints(), Vec::<String>::new());
 }

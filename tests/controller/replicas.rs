@@ -21,6 +21,7 @@ pub async fn leaders_come_and_go() {
     // The EndpointSlice controller has no part in these.
     stage.services_by_hand(&services, [7, 7, 7]).await;
     stage.is_fresh(&services, [12; 3]).await;
+    is_told(&stage, &services, &[ENABLED]).await;
     let second = slow(stage.replica_by("z-2", Some(way.port)));
     stage.enter(&second).await;
     at_rest(&[&first, &second]).await;
@@ -39,7 +40,7 @@ pub async fn leaders_come_and_go() {
         killed.elapsed()
     ));
     assert_each_by_one_of_two(&stage, mark);
-    is_told(&stage, &services, &[DISABLED]).await;
+    is_told(&stage, &services, &[ENABLED, DISABLED]).await;
 
     first.start().await;
     at_rest(&[&first, &second]).await;
@@ -60,7 +61,7 @@ pub async fn leaders_come_and_go() {
         cut.elapsed()
     ));
     assert_each_by_one_of_two(&stage, mark);
-    is_told(&stage, &services, &[DISABLED, ENABLED]).await;
+    is_told(&stage, &services, &[ENABLED, DISABLED, ENABLED]).await;
     assert_eq!(stage.events().await[&lost].len(), 1);
 
     way.mend();

@@ -72,20 +72,10 @@ impl Stage {
         stage
     }
 
-    /// What the documentation of the watches, of drift, of events and of the lease says that it needs.
+    /// What docs/controller.md says that it needs, and nothing more; the Role in the namespace of the tests.
     async fn permit(&self) {
-        let anywhere = json!({"metadata": {"name": "zonewise"}, "rules": [
-            {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch", "patch"]},
-            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "list"]},
-            {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
-             "resourceNames": ["zonewise"], "verbs": ["get"]},
-        ]});
-        let lease = json!({"metadata": {"name": "zonewise"}, "rules": [
-            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["zonewise"],
-             "verbs": ["get", "update"]},
-        ]});
+        let [role, mut own_role] = documented_permissions();
+        own_role["metadata"]["namespace"] = Value::Null;
         let binding = |kind: &str| {
             json!({
                 "metadata": {"name": "zonewise"},
@@ -99,7 +89,7 @@ impl Stage {
         let bindings: Api<ClusterRoleBinding> = Api::all(client());
         let own_roles: Api<Role> = Api::default_namespaced(client());
         let own_bindings: Api<RoleBinding> = Api::default_namespaced(client());
-        let (role, own_role) = (from_json(anywhere), from_json(lease));
+        let (role, own_role) = (from_json(role), from_json(own_role));
         let (bound, own_bound) = (
             from_json(binding("ClusterRole")),
             from_json(binding("Role")),
@@ -483,6 +473,28 @@ impl Stage {
     pub fn complaints(&self) -> Vec<String> {
         self.audit.faults()
     }
+}
+
+/// The ClusterRole and the Role of docs/controller.md.
+fn documented_permissions() -> [Value; 2] {
+    let page = include_str!("../../docs/controller.md");
+    let (_, section) = page.split_once("## Permissions").expect("a section");
+    let (_, yaml) = section.split_once("```yaml\n").expect("YAML");
+    let (yaml, _) = yaml.split_once("```").expect("its end");
+    let roles: Vec<Value> = serde_saphyr::from_multiple(yaml).expect("it is YAML");
+    let kinds: Vec<_> = roles.iter().map(|role| role["kind"].as_str()).collect();
+    assert_eq!(kinds, [Some("ClusterRole"), Some("Role")]);
+    roles.try_into().expect("there are two")
+}
+
+/// Whether scenes are played in full size, on a machine that is fast enough to be held to times.
+pub fn is_full_size() -> bool {
+    std::env::var_os("ZONEWISE_FULL_SIZE").is_some()
+}
+
+/// Asserts in full size alone that something took no longer than it may.
+pub fn assert_in_time(what: &str, took: Duration, limit: Duration) {
+    assert!(!is_full_size() || took < limit, "{what} took {took:.1?}");
 }
 
 /// The name of a node.

@@ -45,8 +45,15 @@ impl Desk {
     }
 
     fn written(&mut self, slice: &str, by: &str) {
-        let written = HashMap::from([(slice.into(), Some(version(by)))]);
-        let change = ServiceChange { written };
+        self.written_at_once(slice, &[by]);
+    }
+
+    /// Several versions that are told of together.
+    fn written_at_once(&mut self, slice: &str, by: &[&str]) {
+        let written = by.iter().map(|by| (slice.into(), Some(version(by))));
+        let change = ServiceChange {
+            written: written.collect(),
+        };
         self.agenda
             .note_service(&name("shop/web"), &change, self.now);
     }
@@ -220,6 +227,101 @@ fn writes_that_do_not_end_are_waited_for_half_a_minute() {
 }
 
 #[test]
+fn a_slice_keeps_its_turn_while_others_write_on_and_on() {
+    let mut desk = Desk::new(&["a"]);
+    let others: Vec<Arc<str>> = (0..40).map(|i| name(&format!("shop/other-{i}"))).collect();
+    for other in &others {
+        desk.drifted.insert(other.clone(), vec!["o"]);
+    }
+    let mut taken = Vec::new();
+    for second in 0..80 {
+        desk.at(f64::from(second)).written("a", &second.to_string());
+        if second == 30 {
+            desk.agenda.look_at_all(others.clone(), desk.now);
+        }
+        desk.look();
+        // One a second, and none of them comes to anything.
+        if let Some(slice) = desk.agenda.next_slice() {
+            taken.push(slice.0.to_string());
+        }
+    }
+    assert_eq!(taken.len(), 41, "{taken:?}");
+    assert!(taken.contains(&"shop/web".to_owned()), "{taken:?}");
+}
+
+#[test]
+fn looking_at_all_leaves_turns_as_they_are() {
+    let mut desk = Desk::new(&["a"]);
+    desk.look_at_all();
+    desk.look();
+    desk.drifted.insert(name("shop/api"), vec!["b"]);
+    desk.look_at_all();
+    assert_eq!(desk.take(), ["a", "b"]);
+}
+
+#[test]
+fn writes_that_were_waited_out_are_waited_for_again_after_a_pause() {
+    let mut desk = Desk::new(&[]);
+    for second in 0..=30 {
+        desk.at(f64::from(second)).written("a", &second.to_string());
+        desk.look();
+    }
+    assert_eq!(desk.at(33.0).look(), 1);
+    desk.assert_empty();
+    desk.drifted.insert(name("shop/web"), vec!["a"]);
+    desk.at(40.0).written("a", "late");
+    assert_eq!(desk.next_taken_at(), Some(43.0));
+}
+
+#[test]
+fn what_is_undone_again_and_again_is_mended_less_and_less_often() {
+    let mut desk = Desk::new(&["a"]);
+    desk.look_at_all();
+    let mut times = Vec::new();
+    for round in 0..8 {
+        times.push(desk.next_taken_at().expect("it is mended again"));
+        let ours = format!("ours {round}");
+        desk.outcome("a", stored(&ours));
+        desk.mend("a");
+        desk.written("a", &ours);
+        assert_eq!(desk.take(), Vec::<String>::new());
+        desk.drifted.insert(name("shop/web"), vec!["a"]);
+        desk.written("a", &format!("theirs {round}"));
+    }
+    let waits: Vec<f64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    assert_eq!(waits, [3.0, 3.0, 4.0, 8.0, 16.0, 32.0, 60.0]);
+    desk.drifted.clear();
+    desk.run_out();
+    desk.assert_empty();
+}
+
+#[test]
+fn what_drifts_again_with_nobody_having_undone_it_is_mended_at_once() {
+    let mut desk = Desk::new(&["a"]);
+    for second in 0..5 {
+        desk.at(f64::from(second)).look_at_all();
+        assert_eq!(desk.take(), ["a"]);
+        let ours = format!("ours {second}");
+        desk.outcome("a", stored(&ours));
+        desk.mend("a");
+        desk.written("a", &ours);
+        desk.look();
+        desk.drifted.insert(name("shop/web"), vec!["a"]);
+    }
+}
+
+#[test]
+fn a_write_of_others_before_ours_that_is_told_of_together_with_it_is_seen() {
+    let mut desk = Desk::new(&["a", "b"]);
+    desk.look_at_all();
+    assert_eq!(desk.take(), ["a"]);
+    desk.mend("a");
+    desk.at(0.1).outcome("a", stored("2"));
+    desk.written_at_once("a", &["1 of others", "2"]);
+    assert_eq!(desk.next_taken_at(), Some(3.1));
+}
+
+#[test]
 fn changes_of_a_service_are_gathered() {
     let mut desk = Desk::new(&["a"]);
     desk.service_changed();
@@ -288,7 +390,7 @@ fn parked() -> Desk {
 fn what_was_given_up_is_tried_again_when_others_write_it() {
     let mut desk = parked();
     desk.written("a", "of others");
-    assert_eq!(desk.agenda.parked(), 0);
+    assert_eq!((desk.agenda.waiting(), desk.agenda.parked()), (1, 0));
     assert_eq!(desk.next_taken_at(), Some(3.0));
 }
 

@@ -226,7 +226,7 @@ fn hash(notice: &Notice) -> [u8; 32] {
 }
 
 /// As much of a text as fits, with an ellipsis where something is missing.
-pub(super) fn cut(text: &str, most_bytes: usize) -> Cow<'_, str> {
+fn cut(text: &str, most_bytes: usize) -> Cow<'_, str> {
     const ELLIPSIS: &str = "…";
     if text.len() <= most_bytes {
         return text.into();

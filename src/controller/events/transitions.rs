@@ -9,6 +9,7 @@ use super::record::Posted;
 use super::{ServiceSet, State};
 use crate::planner::capacity::{InsufficientNode, Missing};
 use crate::planner::reason::Reason;
+use crate::words;
 
 /// How many objects can wait to be told of. What comes while so many wait is passed over, and counts when it is observed
 /// again.
@@ -125,11 +126,15 @@ impl Entry {
         self.attempt.clone()
     }
 
-    fn resolve(&mut self, resolution: Resolution) {
+    fn resolve(&mut self, notice: &Notice, resolution: Resolution) {
+        // A call of an earlier term ended late, and says nothing of what is being told now.
+        let is_of_now = |attempt: &mut Notice| {
+            (attempt.number, &attempt.state) == (notice.number, &notice.state)
+        };
         if resolution == Resolution::Again {
             return;
         }
-        let Some(attempt) = self.attempt.take() else {
+        let Some(attempt) = self.attempt.take_if(is_of_now) else {
             return;
         };
         if resolution == Resolution::Told {
@@ -140,13 +145,16 @@ impl Entry {
     }
 }
 
+/// How many nodes have their turn before a Service has: as many as a Service's sentence names.
+const NODES_IN_A_ROW: usize = words::NAMED;
+
 /// Those who wait, nodes first, for they are why Services lose their hints.
 #[derive(Debug, Default)]
 struct Line {
     nodes: VecDeque<Subject>,
     services: VecDeque<Subject>,
-    /// A node could not be told of, and those behind it have a turn before it is tried again.
-    services_next: bool,
+    /// How many nodes had their turn since a Service had.
+    nodes_in_a_row: usize,
 }
 
 impl Line {
@@ -162,13 +170,18 @@ impl Line {
     }
 
     fn pop(&mut self) -> Option<Subject> {
-        if std::mem::take(&mut self.services_next)
-            && let Some(subject) = self.services.pop_front()
-        {
-            return Some(subject);
+        let nodes_go_on = self.nodes_in_a_row < NODES_IN_A_ROW || self.services.is_empty();
+        if nodes_go_on && let Some(node) = self.nodes.pop_front() {
+            self.nodes_in_a_row += 1;
+            return Some(node);
         }
-        let subject = self.nodes.pop_front();
-        subject.or_else(|| self.services.pop_front())
+        self.nodes_in_a_row = 0;
+        self.services.pop_front()
+    }
+
+    /// A node could not be told of: a Service has its turn before it is tried again.
+    fn let_a_service_by(&mut self) {
+        self.nodes_in_a_row = NODES_IN_A_ROW;
     }
 }
 
@@ -178,24 +191,28 @@ pub(super) struct Transitions {
     entries: HashMap<Subject, Entry>,
     line: Line,
     learned: bool,
+    /// How often another leadership began.
+    terms: u64,
 }
 
 impl Transitions {
+    /// Takes a state as told where that is not known: see [`Events::assume`](super::Events::assume).
+    pub(super) fn assume(&mut self, subject: Subject, state: State) {
+        let entry = self.entries.entry(subject).or_default();
+        entry.told.state.get_or_insert(state);
+    }
+
     /// Takes in the state of an object: see [`Events::observe`](super::Events::observe).
     pub(super) fn observe(
         &mut self,
         subject: Subject,
         state: State,
-        standing: bool,
         sentence: impl FnOnce() -> String,
     ) {
         if state == State::Silent && !self.entries.contains_key(&subject) {
             return;
         }
         let entry = self.entries.entry(subject.clone()).or_default();
-        if standing && entry.told.state.is_none() {
-            entry.told.state = Some(state.clone());
-        }
         // What was told is known for sure when it was read.
         let wanted = entry.may_tell(&state) || !self.learned && state != State::Silent;
         let sentence = if wanted { sentence() } else { String::new() };
@@ -220,14 +237,18 @@ impl Transitions {
             if forget {
                 self.entries.remove(&subject);
             } else {
-                self.observe(subject, State::Silent, false, String::new);
+                self.observe(subject, State::Silent, String::new);
             }
         }
         for node in insufficient {
             let lacks: Vec<&str> = node.missing.iter().map(Missing::word).collect();
             let state = State::Disabled(lacks.join("+").into());
             let sentence = || Reason::insufficient_node_info(slice::from_ref(node)).message();
-            self.observe(Subject::Node(node.name.clone()), state, standing, sentence);
+            let subject = Subject::Node(node.name.clone());
+            if standing {
+                self.assume(subject.clone(), state.clone());
+            }
+            self.observe(subject, state, sentence);
         }
     }
 
@@ -239,8 +260,17 @@ impl Transitions {
         });
     }
 
-    /// Takes in all Events that stand. What they say was told counts more than what is remembered.
-    pub(super) fn learn(&mut self, posted: Vec<Posted>) {
+    /// Which term this is.
+    pub(super) fn term(&self) -> u64 {
+        self.terms
+    }
+
+    /// Takes in all Events that stand, if the term in which they were asked for goes on. What they say was told counts
+    /// more than what is remembered.
+    pub(super) fn learn(&mut self, term: u64, posted: Vec<Posted>) {
+        if term != self.terms {
+            return;
+        }
         for (subject, last) in last_of_each(posted) {
             let entry = self.entries.entry(subject).or_default();
             entry.told = Told {
@@ -259,6 +289,7 @@ impl Transitions {
 
     /// Another replica leads now: what was told so far is worth remembering, what is so now is not.
     pub(super) fn step_down(&mut self) {
+        self.terms += 1;
         self.learned = false;
         self.line = Line::default();
         for entry in self.entries.values_mut() {
@@ -288,12 +319,13 @@ impl Transitions {
     }
 
     /// What came of telling the last thing of an object.
-    pub(super) fn resolve(&mut self, subject: &Subject, resolution: Resolution) {
-        if let Some(entry) = self.entries.get_mut(subject) {
-            entry.resolve(resolution);
-            self.line.services_next =
-                resolution == Resolution::Again && matches!(subject, Subject::Node(_));
-            self.enqueue(subject.clone());
+    pub(super) fn resolve(&mut self, notice: &Notice, resolution: Resolution) {
+        if let Some(entry) = self.entries.get_mut(&notice.subject) {
+            entry.resolve(notice, resolution);
+            if resolution == Resolution::Again && matches!(notice.subject, Subject::Node(_)) {
+                self.line.let_a_service_by();
+            }
+            self.enqueue(notice.subject.clone());
         }
     }
 

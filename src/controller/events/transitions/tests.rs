@@ -89,7 +89,7 @@ struct Leader {
 impl Leader {
     fn begin(server: &ApiServer) -> Self {
         let mut transitions = Transitions::default();
-        transitions.learn(server.posted());
+        transitions.learn(0, server.posted());
         Self {
             transitions,
             clock: i64::try_from(server.events.len()).unwrap(),
@@ -102,8 +102,7 @@ impl Leader {
 
     fn sees_of(&mut self, subject: Subject, state: &State) {
         let sentence = || format!("it is {state:?}");
-        self.transitions
-            .observe(subject, state.clone(), false, sentence);
+        self.transitions.observe(subject, state.clone(), sentence);
     }
 
     /// Tells one thing, where there is one to tell.
@@ -121,7 +120,7 @@ impl Leader {
             Call::Answered => Resolution::Told,
             Call::AnswerLost | Call::Lost => Resolution::Again,
         };
-        self.transitions.resolve(&notice.subject, resolution);
+        self.transitions.resolve(&notice, resolution);
         true
     }
 
@@ -197,8 +196,9 @@ fn a_standing_state_is_news_only_where_an_event_tells_otherwise() {
             clock: 100,
         };
         let told = || format!("it is {ENABLED:?}");
-        leader.transitions.observe(web(), ENABLED, true, told);
-        leader.transitions.learn(server.posted());
+        leader.transitions.assume(web(), ENABLED);
+        leader.transitions.observe(web(), ENABLED, told);
+        leader.transitions.learn(0, server.posted());
         leader.tells_all(server);
         leader
     };
@@ -229,7 +229,7 @@ fn what_is_observed_before_the_events_are_read_waits_for_them() {
         };
         next.sees(&state);
         assert!(!next.tells(&mut server, Call::Answered), "{state:?}");
-        next.transitions.learn(server.posted());
+        next.transitions.learn(0, server.posted());
         next.tells_all(&mut server);
         assert_eq!(server.events.len() - before, news, "{state:?}");
     }
@@ -245,7 +245,7 @@ fn a_replica_that_leads_again_remembers_what_it_told() {
     assert!(!leader.tells(&mut server, Call::Answered));
     // Its Event is gone when it leads again.
     let mut empty = ApiServer::default();
-    leader.transitions.learn(empty.posted());
+    leader.transitions.learn(1, empty.posted());
     leader.sees(&disabled("A"));
     assert!(!leader.tells(&mut empty, Call::Answered));
 }
@@ -256,8 +256,27 @@ fn what_was_observed_under_an_earlier_leadership_is_not_told() {
     let mut leader = Leader::begin(&server);
     leader.sees(&ENABLED);
     leader.transitions.step_down();
-    leader.transitions.learn(Vec::new());
+    leader.transitions.learn(1, Vec::new());
     assert!(!leader.tells(&mut server, Call::Answered));
+}
+
+#[test]
+fn what_an_earlier_term_asked_or_told_says_nothing_of_this_one() {
+    let mut server = ApiServer::default();
+    let mut leader = Leader::begin(&server);
+    leader.sees(&disabled("A"));
+    let late = leader.transitions.next(Timestamp::UNIX_EPOCH).unwrap();
+    leader.transitions.step_down();
+    leader.sees(&ENABLED);
+    leader.transitions.learn(0, Vec::new());
+    assert!(!leader.tells(&mut server, Call::Answered), "not learned");
+    server.create(&late);
+    leader.transitions.learn(1, server.posted());
+    let notice = leader.transitions.next(Timestamp::UNIX_EPOCH).unwrap();
+    leader.transitions.resolve(&late, Resolution::Told);
+    leader.transitions.resolve(&notice, Resolution::Again);
+    leader.tells_all(&mut server);
+    assert_eq!(server.story_of(&web()), [disabled("A"), ENABLED]);
 }
 
 #[test]
@@ -289,9 +308,7 @@ fn what_is_left_out_is_not_told_again_until_it_changes() {
     let mut leader = Leader::begin(&server);
     leader.sees(&disabled("A"));
     let notice = leader.transitions.next(Timestamp::UNIX_EPOCH).unwrap();
-    leader
-        .transitions
-        .resolve(&notice.subject, Resolution::LeftOut);
+    leader.transitions.resolve(&notice, Resolution::LeftOut);
     leader.sees(&disabled("A"));
     assert!(!leader.tells(&mut server, Call::Answered));
     leader.sees(&disabled("B"));
@@ -322,6 +339,34 @@ fn nodes_are_told_of_first_and_say_what_they_lack() {
 }
 
 #[test]
+fn many_nodes_do_not_keep_services_from_their_turn() {
+    let mut leader = Leader::begin(&ApiServer::default());
+    leader.sees(&disabled("InsufficientNodeInfo"));
+    let nodes: Vec<_> = (0..5)
+        .map(|i| insufficient(&format!("n{i}"), vec![Missing::Zone]))
+        .collect();
+    leader.transitions.observe_nodes(&nodes, false);
+    let next = || leader.transitions.next(Timestamp::UNIX_EPOCH);
+    let told_of: Vec<_> = std::iter::from_fn(next)
+        .map(|notice| notice.subject.name().to_owned())
+        .collect();
+    assert_eq!(told_of, ["n0", "n1", "n2", "web", "n3", "n4"]);
+}
+
+#[test]
+fn a_node_that_is_assumed_to_be_told_of_is_no_news() {
+    let mut transitions = Transitions::default();
+    let nodes = ["n1", "n2"].map(|name| insufficient(name, vec![Missing::Zone]));
+    transitions.observe_nodes(&nodes[..1], true);
+    transitions.learn(0, Vec::new());
+    transitions.observe_nodes(&nodes, false);
+    let notice = transitions.next(Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(notice.subject.name(), "n2");
+    transitions.resolve(&notice, Resolution::Told);
+    assert_eq!(transitions.next(Timestamp::UNIX_EPOCH), None);
+}
+
+#[test]
 fn a_node_that_can_not_be_told_of_holds_up_no_service() {
     let mut leader = Leader::begin(&ApiServer::default());
     leader.sees(&ENABLED);
@@ -340,7 +385,7 @@ fn a_node_that_can_not_be_told_of_holds_up_no_service() {
         } else {
             Resolution::Told
         };
-        leader.transitions.resolve(&notice.subject, resolution);
+        leader.transitions.resolve(&notice, resolution);
         told_of.push(notice.subject.name().to_owned());
     }
     assert_eq!(told_of, ["n7", "web", "n7", "zz", "n7"]);
@@ -349,13 +394,13 @@ fn a_node_that_can_not_be_told_of_holds_up_no_service() {
 #[test]
 fn a_node_that_lacks_its_zone_again_is_told_of_again() {
     let mut transitions = Transitions::default();
-    transitions.learn(Vec::new());
+    transitions.learn(0, Vec::new());
     let nodes = [insufficient("n7", vec![Missing::Zone])];
     let mut numbers = Vec::new();
     for insufficient in [&nodes[..], &nodes, &[], &nodes] {
         transitions.observe_nodes(insufficient, false);
         while let Some(notice) = transitions.next(Timestamp::UNIX_EPOCH) {
-            transitions.resolve(&notice.subject, Resolution::Told);
+            transitions.resolve(&notice, Resolution::Told);
             numbers.push(notice.number);
         }
     }
@@ -379,16 +424,16 @@ fn the_families_of_a_service_have_stories_of_their_own() {
 #[test]
 fn the_line_is_bounded_and_what_is_passed_over_comes_later() {
     let mut transitions = Transitions::default();
-    transitions.learn(Vec::new());
+    transitions.learn(0, Vec::new());
     let services = || (0..=MOST_WAITING).map(|i| set(&format!("s{i}"), AddressType::Ipv4));
     let mut told = 0;
     for still_to_tell in [MOST_WAITING, 1, 0] {
         for service in services() {
-            transitions.observe(Subject::Service(service), ENABLED, false, String::new);
+            transitions.observe(Subject::Service(service), ENABLED, String::new);
         }
         assert_eq!(transitions.line.len(), still_to_tell);
         while let Some(notice) = transitions.next(Timestamp::UNIX_EPOCH) {
-            transitions.resolve(&notice.subject, Resolution::Told);
+            transitions.resolve(&notice, Resolution::Told);
             told += 1;
         }
     }
@@ -404,7 +449,7 @@ fn a_sentence_is_made_only_where_it_may_be_told() {
     leader.tells_all(&mut ApiServer::default());
     leader
         .transitions
-        .observe(web(), ENABLED, false, || panic!("nobody reads this"));
+        .observe(web(), ENABLED, || panic!("nobody reads this"));
 }
 
 /// Something that happens.

@@ -1,0 +1,79 @@
+//! What drift asks of the API server.
+
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::agenda::{Outcome, SliceName};
+use super::lease::WRITE_TIME;
+use crate::cluster::key::Key;
+use crate::cluster::wire::{EndpointSlice, Wire as _};
+use crate::words::{for_a_line, with_causes};
+
+/// What came of a call; what is the matter where it failed, of a length that fits a log line.
+pub(super) type Answer<T> = Result<T, String>;
+
+/// How a webhook configuration stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Configuration {
+    /// It is not there.
+    Absent,
+    /// It has this version.
+    Version(String),
+}
+
+/// Has the API server write a slice as it is, which it does not without asking the webhook. An empty patch is the only
+/// right form: one that writes hints would own the list of endpoints from then on.
+pub(super) async fn ask_again(
+    client: Client,
+    (service, slice): &SliceName,
+    before: Option<Key>,
+) -> Answer<Outcome> {
+    let namespace = service
+        .split_once('/')
+        .map_or("", |(namespace, _)| namespace);
+    let url = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+    let parameters = PatchParams {
+        field_manager: Some("zonewise".into()),
+        ..PatchParams::default()
+    };
+    let request = kube::core::Request::new(url)
+        .patch(slice, &parameters, &Patch::Merge(json!({})))
+        .map_err(|error| for_a_line(&with_causes(&error)))?;
+    let answer = in_time(client.request::<EndpointSlice<Box<str>>>(request)).await?;
+    let Some(stored) = answer else {
+        return Ok(Outcome::Gone);
+    };
+    let version = stored.metadata().and_then(|m| m.resource_version.text());
+    let version = Key::of(version.unwrap_or_default());
+    Ok(if Some(version) == before {
+        Outcome::Unchanged
+    } else {
+        Outcome::Stored(version)
+    })
+}
+
+/// How the MutatingWebhookConfiguration of this name stands.
+pub(super) async fn configuration(client: Client, name: &str) -> Answer<Configuration> {
+    let url = format!("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}");
+    let request = hyper::Request::get(url).body(Vec::new());
+    let request = request.map_err(|error| for_a_line(&with_causes(&error)))?;
+    let Some(object) = in_time(client.request::<Value>(request)).await? else {
+        return Ok(Configuration::Absent);
+    };
+    match object.pointer("/metadata/resourceVersion") {
+        Some(version) => Ok(Configuration::Version(version.to_string())),
+        None => Err("the answer has no resourceVersion".to_owned()),
+    }
+}
+
+/// The answer of a call; nothing where the object is not there.
+async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Answer<Option<T>> {
+    match timeout(WRITE_TIME, call).await {
+        Ok(Ok(answer)) => Ok(Some(answer)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(error)) => Err(for_a_line(&with_causes(&error))),
+        Err(_) => Err(format!("no answer within {WRITE_TIME:.0?}")),
+    }
+}

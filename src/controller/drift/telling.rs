@@ -1,0 +1,100 @@
+//! What drift sees, as people are told of it.
+
+use std::sync::Arc;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Work;
+use crate::controller::events::{self, ServiceSet};
+use crate::controller::look::{Look, State};
+use crate::planner::reason::Reason;
+use crate::words;
+
+impl Work {
+    /// Posts events in a term.
+    pub(super) fn tell_while(&self, term: u64) -> AbortOnDropHandle<()> {
+        let (events, claim) = (self.drift.events.clone(), self.drift.claim.clone());
+        let may_write = move || claim.write().filter(|_| claim.term() == Some(term));
+        let posting = async move { events.run(may_write).await };
+        AbortOnDropHandle::new(tokio::spawn(posting))
+    }
+
+    /// Has people told of what changed for a Service.
+    pub(super) fn observe(&mut self, service: &str, look: &Look) {
+        let is_first = self.first_looks.remove(service);
+        self.observe_nodes(look);
+        let (Some((namespace, name)), Some(uid)) = (service.split_once('/'), &look.uid) else {
+            return;
+        };
+        let events = &self.drift.events;
+        for state in &look.states {
+            let (verdict, reason) = (state.decision.verdict, state.decision.reason.as_ref());
+            let Some(told) = events::State::of(verdict, reason) else {
+                continue;
+            };
+            let set = ServiceSet {
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: uid.clone(),
+                address_type: state.address_type,
+            };
+            if is_first && self.stands(state, &told) {
+                events.assume(set.clone(), told.clone());
+            }
+            // Hints are on when all slices have them.
+            if told != events::State::Enabled || state.is_carried_out || !self.is_active() {
+                events.observe(set, told, || sentence(state));
+            }
+        }
+    }
+
+    /// Whether a state that is found at the beginning of a term is no news, because slices show that it was so before.
+    /// Where nobody ever led, nobody was told why there are no hints.
+    fn stands(&self, state: &State, told: &events::State) -> bool {
+        let is_told = !self.drift.claim.is_first_ever();
+        match told {
+            events::State::Enabled => state.has_hints || (is_told && !self.is_active()),
+            events::State::Disabled(_) => is_told && (state.is_carried_out || !self.is_active()),
+            events::State::Silent => false,
+        }
+    }
+
+    /// Has people told of the nodes before the Services that lose their hints by them. At the beginning of a term nodes
+    /// are no news if no Service has hints to lose by them, which the first looks tell.
+    fn observe_nodes(&mut self, look: &Look) {
+        let capacity = self.drift.cluster.capacity();
+        let is_known = |observed: &Arc<_>| Arc::ptr_eq(observed, &capacity);
+        if self.observed.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let may_stand = self.observed.is_none() && !self.drift.claim.is_first_ever();
+        let are_news = !may_stand || (self.is_active() && loses_hints_by_nodes(look));
+        if !are_news && !self.first_looks.is_empty() {
+            return;
+        }
+        let insufficient = &capacity.capacity.insufficient;
+        self.drift.events.observe_nodes(insufficient, !are_news);
+        self.observed = Some(capacity);
+    }
+}
+
+fn loses_hints_by_nodes(look: &Look) -> bool {
+    look.states.iter().any(|state| {
+        let is_by_nodes = matches!(
+            state.decision.reason,
+            Some(Reason::InsufficientNodeInfo { .. })
+        );
+        is_by_nodes && !state.is_carried_out
+    })
+}
+
+fn sentence(state: &State) -> String {
+    match &state.decision.reason {
+        Some(reason) => reason.message(),
+        None => format!(
+            "{} serve {} in proportion to their CPU.",
+            words::count(state.hinted, "ready endpoint"),
+            words::count(state.decision.capacity.weights.len(), "zone")
+        ),
+    }
+}

@@ -1,0 +1,410 @@
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, Response};
+use jiff::Timestamp;
+use kube::client::Body;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::*;
+use crate::cluster::files::Objects;
+use crate::cluster::store::{StoreRules, Writer};
+use crate::cluster::wire::{EndpointSlice, Service};
+use crate::controller::events::Pace;
+use crate::controller::lease::{Candidate, LeaseSettings};
+use crate::controller::metrics::ServiceLabels;
+
+/// An API server that has one Lease, takes Events and patches, and changes no slice by them.
+#[derive(Clone)]
+struct ApiServer {
+    stored: Arc<Mutex<Stored>>,
+    /// Whether patches are kept waiting.
+    holds: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Stored {
+    calls: usize,
+    lease: Option<Value>,
+    writes_of_lease: u64,
+    patched: Vec<String>,
+    events: Vec<(String, String)>,
+}
+
+impl ApiServer {
+    /// With a Lease that is free.
+    fn new() -> Self {
+        let server = Self::without_lease();
+        server.lease_becomes(&json!({"holderIdentity": "", "leaseDurationSeconds": 1}));
+        server
+    }
+
+    fn without_lease() -> Self {
+        Self {
+            stored: Arc::default(),
+            holds: watch::Sender::new(false),
+        }
+    }
+
+    fn stored(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease_becomes(&self, spec: &Value) {
+        self.stored()
+            .write(json!({"metadata": {"uid": "u"}, "spec": spec}));
+    }
+
+    fn holder(&self) -> String {
+        let lease = self.stored().lease.clone().unwrap_or_default();
+        text(&lease["spec"]["holderIdentity"])
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body comes whole").to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let path = head.uri.path();
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        self.stored().calls += 1;
+        let (code, answer) = if path.contains("/leases") {
+            self.stored().lease(&head.method, body)
+        } else if head.method == Method::PATCH {
+            self.stored().patched.push(name.clone());
+            let _ = self.holds.subscribe().wait_for(|holds| !holds).await;
+            let metadata = json!({"name": name, "namespace": "shop", "resourceVersion": "2"});
+            (200, json!({"metadata": metadata}))
+        } else if head.method == Method::POST {
+            let about = text(&body["regarding"]["name"]);
+            self.stored().events.push((about, text(&body["reason"])));
+            (201, body)
+        } else {
+            let list = json!({"kind": "EventList", "apiVersion": "events.k8s.io/v1",
+                "metadata": {}, "items": []});
+            (200, list)
+        };
+        let answer = Response::builder()
+            .status(code)
+            .body(Full::from(answer.to_string()));
+        answer.expect("a status is all it needs")
+    }
+}
+
+impl Stored {
+    fn lease(&mut self, method: &Method, sent: Value) -> (u16, Value) {
+        let version = |lease: &Value| text(&lease["metadata"]["resourceVersion"]);
+        match (method.as_str(), &self.lease) {
+            ("GET", Some(lease)) => (200, lease.clone()),
+            ("PUT", Some(lease)) if version(lease) == version(&sent) => (200, self.write(sent)),
+            ("POST", None) => (201, self.write(sent)),
+            (_, None) => (404, refusal(404, "NotFound")),
+            _ => (409, refusal(409, "Conflict")),
+        }
+    }
+
+    fn write(&mut self, mut lease: Value) -> Value {
+        self.writes_of_lease += 1;
+        lease["metadata"]["resourceVersion"] = self.writes_of_lease.to_string().into();
+        self.lease = Some(lease.clone());
+        lease
+    }
+}
+
+fn refusal(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "scripted", "reason": reason, "code": code})
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+
+fn node(zone: &str) -> Value {
+    json!({
+        "metadata": {"name": format!("node-{zone}"), "labels": {"topology.kubernetes.io/zone": zone}},
+        "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// A Service of the namespace `shop` that asks for hints, or does not.
+fn service(name: &str, asks: bool) -> Value {
+    let mode = if asks { json!("Auto") } else { Value::Null };
+    json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-of-{name}"),
+            "annotations": {"service.kubernetes.io/topology-mode": mode}},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
+    })
+}
+
+/// Its one slice, with endpoints in the first of the zones, that have their hints or do not.
+fn slice(service: &str, endpoints: usize, hinted: bool) -> Value {
+    let endpoint = |(number, zone): (usize, &&str)| {
+        let hints = json!({"forZones": [{"name": zone}]});
+        json!({
+            "addresses": [format!("10.0.0.{number}")],
+            "zone": zone,
+            "hints": if hinted { hints } else { Value::Null },
+        })
+    };
+    let endpoints: Vec<Value> = ZONES
+        .iter()
+        .take(endpoints)
+        .enumerate()
+        .map(endpoint)
+        .collect();
+    json!({
+        "metadata": {"name": format!("{service}-1"), "namespace": "shop", "resourceVersion": "1",
+            "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4",
+        "endpoints": endpoints,
+        "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
+    })
+}
+
+/// Three zones, with these.
+fn cluster(services: Vec<Value>, slices: Vec<Value>) -> Writer {
+    let objects = Objects {
+        nodes: ZONES.map(node).into(),
+        services,
+        slices,
+    };
+    objects.load(StoreRules::default(), Timestamp::now())
+}
+
+/// A replica of which only the controller is there.
+struct Replica {
+    writer: Writer,
+    server: ApiServer,
+    candidate: Candidate,
+    metrics: ControllerMetrics,
+    running: AbortOnDropHandle<()>,
+}
+
+impl Replica {
+    fn start(writer: Writer, server: &ApiServer) -> Self {
+        Self::start_with(writer, server, Settings::default(), Duration::ZERO)
+    }
+
+    fn start_with(
+        writer: Writer,
+        server: &ApiServer,
+        decisions: Settings,
+        gather: Duration,
+    ) -> Self {
+        let times = [1500, 1000, 200].map(Duration::from_millis);
+        let lease = LeaseSettings::new("zonewise", "zonewise", "z-0");
+        let lease = lease.with_times(times[0], times[1], times[2]);
+        let candidate = Candidate::new(server.client(), lease.expect("they go together"));
+        let pace = Pace {
+            gap: Duration::ZERO,
+            ..Pace::default()
+        };
+        let events = Arc::new(Events::new(server.client(), "z-0", pace));
+        let metrics = ControllerMetrics::register(&mut Registry::default(), events.clone());
+        let drift = Drift {
+            cluster: writer.cluster(),
+            decisions: Arc::new(decisions),
+            settings: DriftSettings {
+                waits: Waits {
+                    gather,
+                    quiet: Duration::ZERO,
+                    quiet_at_most: Duration::ZERO,
+                },
+                pace: Some(1000.0),
+                full_look: Duration::from_hours(1),
+                webhook_configuration: None,
+            },
+            client: server.client(),
+            claim: candidate.claim(),
+            events,
+            metrics: metrics.clone(),
+        };
+        let running = tokio::spawn(crate::controller::run(drift, candidate.clone()));
+        Self {
+            writer,
+            server: server.clone(),
+            candidate,
+            metrics,
+            running: AbortOnDropHandle::new(running),
+        }
+    }
+
+    fn applies_service(&mut self, service: &Value) {
+        let service: Service<Box<str>> = serde_json::from_value(service.clone()).unwrap();
+        self.writer.apply_service(&service);
+    }
+
+    fn applies_slice(&mut self, slice: &Value) {
+        let slice: EndpointSlice<Box<str>> = serde_json::from_value(slice.clone()).unwrap();
+        self.writer.apply_slice(&slice);
+    }
+
+    fn services(&self, decision: &'static str, reason: &'static str) -> i64 {
+        let labels = ServiceLabels { decision, reason };
+        self.metrics.services.get_or_create(&labels).get()
+    }
+
+    async fn has_patched(&self, slice: &str) {
+        until("it is patched", || {
+            self.server
+                .stored()
+                .patched
+                .iter()
+                .any(|patched| patched == slice)
+        })
+        .await;
+    }
+
+    /// Waits until this is told; all that was told so far.
+    async fn has_told(&self, about: &str, reason: &str) -> Vec<(String, String)> {
+        let told = (about.to_owned(), reason.to_owned());
+        until("it is told", || self.server.stored().events.contains(&told)).await;
+        self.server.stored().events.clone()
+    }
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "never seen that {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+const ENABLED: &str = "TopologyAwareHintsEnabled";
+const DISABLED: &str = "TopologyAwareHintsDisabled";
+
+#[tokio::test]
+async fn a_decision_that_panics_costs_its_own_service_its_mending_and_no_more() {
+    let settings = Settings {
+        panic_on_service: Some("shop/api".to_owned()),
+        ..Settings::default()
+    };
+    let services = ["api", "web"];
+    let writer = cluster(
+        services.map(|name| service(name, true)).into(),
+        services.map(|name| slice(name, 3, false)).into(),
+    );
+    let replica = Replica::start_with(writer, &ApiServer::new(), settings, Duration::ZERO);
+    replica.has_patched("web-1").await;
+    assert_eq!(replica.services("Kept", "Panic"), 1);
+    assert_eq!(replica.services("Hints", ""), 1);
+    assert!(replica.metrics.panicked.get() > 0);
+    assert!(!replica.running.is_finished());
+    let patched = replica.server.stored().patched.clone();
+    assert!(!patched.contains(&"api-1".to_owned()), "{patched:?}");
+}
+
+#[tokio::test]
+async fn who_does_not_know_the_cluster_does_not_campaign() {
+    let server = ApiServer::new();
+    let mut replica = Replica::start(Writer::new(StoreRules::default()), &server);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.stored().calls, 0);
+    Objects::default().apply(&mut replica.writer, Timestamp::now());
+    until("it leads", || replica.candidate.claim().holds()).await;
+}
+
+#[tokio::test]
+async fn the_lease_is_given_up_when_the_last_patch_has_ended() {
+    let server = ApiServer::new();
+    server.holds.send_replace(true);
+    let writer = cluster(vec![service("web", true)], vec![slice("web", 3, false)]);
+    let replica = Replica::start(writer, &server);
+    replica.has_patched("web-1").await;
+    let (holder, candidate) = (server.holder(), replica.candidate.clone());
+    assert!(holder.starts_with("z-0_"), "{holder}");
+    let releasing = tokio::spawn(async move { candidate.release().await });
+    until("it stops", || !replica.candidate.claim().holds()).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(server.holder(), holder);
+    server.holds.send_replace(false);
+    releasing.await.unwrap();
+    assert_eq!(server.holder(), "");
+}
+
+#[tokio::test]
+async fn who_no_longer_leads_looks_at_what_was_still_to_be_looked_at() {
+    let server = ApiServer::new();
+    let writer = cluster(vec![service("web", false)], vec![slice("web", 3, false)]);
+    let hour = Duration::from_hours(1);
+    let mut replica = Replica::start_with(writer, &server, Settings::default(), hour);
+    until("it leads", || replica.metrics.leader.get() == 1).await;
+    until("it has looked", || {
+        replica.services("Untouched", "NotOptedIn") == 1
+    })
+    .await;
+    replica.applies_service(&service("web", true));
+    server.lease_becomes(&json!({"holderIdentity": "another", "leaseDurationSeconds": 600}));
+    until("it follows", || replica.metrics.leader.get() == 0).await;
+    until("it has looked", || replica.services("Hints", "") == 1).await;
+}
+
+#[tokio::test]
+async fn what_a_new_leader_finds_is_no_news_and_what_changes_then_is() {
+    let server = ApiServer::new();
+    // One that is stripped as it should be, one with hints, one that the API server leaves without.
+    let asking = ["few", "web", "bare"].map(|name| service(name, true));
+    let mut replica = Replica::start(
+        cluster(
+            [&asking[..], &[service("late", false)]].concat(),
+            vec![
+                slice("few", 1, false),
+                slice("web", 3, true),
+                slice("bare", 3, false),
+                slice("late", 3, false),
+            ],
+        ),
+        &server,
+    );
+    replica.has_patched("bare-1").await;
+    replica.applies_service(&service("late", true));
+    replica.applies_slice(&slice("late", 3, true));
+    let told = replica.has_told("late", ENABLED).await;
+    assert_eq!(told, [("late".to_owned(), ENABLED.to_owned())]);
+    replica.applies_slice(&slice("web", 1, false));
+    let told = replica.has_told("web", DISABLED).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_new_leader_tells_of_what_it_has_to_mend_and_of_the_node_first() {
+    let server = ApiServer::new();
+    let mut writer = cluster(vec![service("web", true)], vec![slice("web", 3, true)]);
+    let lacks = json!({"metadata": {"name": "bad"}, "status": node("")["status"]});
+    let lacks = serde_json::from_value(lacks).unwrap();
+    writer.apply_node(&lacks, Timestamp::now());
+    writer.settle(Timestamp::now());
+    let replica = Replica::start(writer, &server);
+    let told = replica.has_told("web", DISABLED).await;
+    assert_eq!(
+        told[0],
+        ("bad".to_owned(), "InsufficientNodeInfo".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn the_first_leader_ever_tells_why_there_are_no_hints() {
+    let server = ApiServer::without_lease();
+    let writer = cluster(vec![service("few", true)], vec![slice("few", 1, false)]);
+    let replica = Replica::start(writer, &server);
+    replica.has_told("few", DISABLED).await;
+}
