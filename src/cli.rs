@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod certificates;
 mod certs;
 mod completions;
 mod connect;

@@ -5,11 +5,13 @@
 
 pub mod agenda;
 mod calls;
+pub mod certificates;
 pub mod drift;
 pub mod events;
 pub mod lease;
 pub mod look;
 pub mod metrics;
+pub mod owner;
 
 use std::panic::resume_unwind;
 

@@ -5,6 +5,7 @@
 
 mod answer;
 pub mod body;
+pub mod clients;
 pub mod connection;
 pub mod descriptors;
 pub mod drain;
@@ -26,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use self::clients::ClientCa;
 use self::connection::Times;
 use self::drain::{Drain, Phase};
 use crate::telemetry::{Metrics, ServerLabels};
@@ -97,6 +99,8 @@ pub struct Server {
     pub listener: TcpListener,
     /// How they are encrypted; `None` for plain HTTP.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Who may ask, where that is not everybody.
+    pub clients: Option<Arc<ClientCa>>,
     /// What answers.
     pub router: Router,
     /// Its limits.
@@ -163,14 +167,14 @@ impl Server {
             self.drain.clone(),
             self.metrics.clone(),
         );
-        let name = self.name;
+        let (name, clients) = (self.name, self.clients.clone());
         async move {
             // Answers are small and waited for.
             let _ = stream.set_nodelay(true);
             let _open = OpenConnection::count(&metrics, name);
             let overdue = |limit| metrics.count_rejected_connection(name, limit);
             let Some(acceptor) = acceptor else {
-                return connection::serve(stream, router, times, drain, overdue).await;
+                return connection::serve(stream, router, times, drain, None, overdue).await;
             };
             let mut closing = drain.phase();
             let handshake = tokio::select! {
@@ -179,7 +183,11 @@ impl Server {
                 () = closing.wait_for(Phase::Closing).then(|()| tokio::time::sleep(Duration::from_secs(1))) => return,
             };
             match handshake {
-                Ok(Ok(stream)) => connection::serve(stream, router, times, drain, overdue).await,
+                Ok(Ok(stream)) => {
+                    let shown = stream.get_ref().1.peer_certificates();
+                    let client = clients.map(|clients| clients.judge(shown));
+                    connection::serve(stream, router, times, drain, client, overdue).await;
+                }
                 Ok(Err(error)) => {
                     metrics.handshake_errors.inc();
                     tracing::debug!(%error, "TLS handshake failed");

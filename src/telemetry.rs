@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -163,7 +164,7 @@ pub struct ServerLabels {
 /// Labels of certificate metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct UsageLabels {
-    /// `server`.
+    /// `serving` or `ca`.
     pub usage: &'static str,
 }
 
@@ -182,7 +183,7 @@ pub struct Metrics {
     pub handshake_errors: Counter,
     /// Open connections.
     pub open_connections: Family<ServerLabels, Gauge>,
-    /// End of the serving certificate, in seconds since 1970.
+    /// Ends of the serving certificate and of the CA that signs, in seconds since 1970.
     pub certificate_expiration: Family<UsageLabels, Gauge<f64, AtomicU64>>,
     /// Certificate files that were refused or could not be read.
     pub certificate_reload_errors: Counter,
@@ -248,7 +249,7 @@ impl Metrics {
     fn register_certificates(&self, registry: &mut Registry) {
         registry.register(
             "zonewise_certificate_expiration_timestamp_seconds",
-            "When the certificate ends",
+            "When the certificate that is served and the CA that signs end",
             self.certificate_expiration.clone(),
         );
         registry.register(
@@ -256,6 +257,15 @@ impl Metrics {
             "Certificate files that were refused or unreadable",
             self.certificate_reload_errors.clone(),
         );
+    }
+
+    /// Tells when the certificate of a usage ends, in seconds since 1970.
+    pub fn set_certificate_expiration(&self, usage: &'static str, not_after: i64) {
+        #[expect(clippy::cast_precision_loss)]
+        let not_after = not_after as f64;
+        self.certificate_expiration
+            .get_or_create(&UsageLabels { usage })
+            .set(not_after);
     }
 
     /// Counts a review.
@@ -279,13 +289,30 @@ impl Metrics {
     }
 }
 
-/// Whether the end has begun, after which the process is not ready.
+/// Whether the process is ready as far as that is not read off what is known of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     shutting_down: Arc<AtomicBool>,
+    waits_for: Arc<ArcSwapOption<String>>,
 }
 
 impl Readiness {
+    /// It is not ready, and this is why, as behind "waiting: ".
+    pub fn wait_for(&self, what: String) {
+        self.waits_for.store(Some(Arc::new(what)));
+    }
+
+    /// It waits for nothing any more.
+    pub fn has_all(&self) {
+        self.waits_for.store(None);
+    }
+
+    /// What it waits for, if anything.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<Arc<String>> {
+        self.waits_for.load_full()
+    }
+
     /// From now on it is not ready.
     pub fn shut_down(&self) {
         self.shutting_down

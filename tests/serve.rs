@@ -9,6 +9,8 @@ mod binary;
 mod certificates;
 #[path = "serve/client.rs"]
 mod client;
+#[path = "serve/clients.rs"]
+mod clients;
 #[path = "serve/cluster.rs"]
 mod cluster;
 #[path = "serve/commands.rs"]

@@ -10,10 +10,12 @@ use super::{Failure, values};
 use crate::cluster::store::Cluster;
 use crate::controller;
 use crate::controller::agenda::Waits;
+use crate::controller::certificates::configuration::{ConfigurationName, Kind};
 use crate::controller::drift::{Drift, DriftSettings};
 use crate::controller::events::{Events, Pace};
 use crate::controller::lease::{self, Candidate, LeaseSettings};
 use crate::controller::metrics::ControllerMetrics;
+use crate::controller::owner::Owner;
 use crate::settings::Settings;
 
 /// What the replica that leads does.
@@ -49,9 +51,20 @@ pub struct ControllerArgs {
     /// How often all slices are looked at, whatever has changed
     #[arg(long, env = "ZONEWISE_FULL_LOOK_INTERVAL", default_value = "10m", value_parser = values::full_look, value_name = "DURATION")]
     full_look_interval: Duration,
-    /// The MutatingWebhookConfiguration that calls zonewise: when it changes, slices that could not be mended are tried anew
+    /// The MutatingWebhookConfiguration that calls zonewise: when it changes, slices that could not be mended are tried
+    /// anew; and with --certificate-secret its CA bundle is looked after
     #[arg(long, env = "ZONEWISE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
     webhook_configuration: Option<String>,
+    /// The ValidatingWebhookConfiguration that calls zonewise, for its CA bundle
+    #[arg(
+        long,
+        env = "ZONEWISE_VALIDATING_WEBHOOK_CONFIGURATION",
+        value_name = "NAME"
+    )]
+    validating_webhook_configuration: Option<String>,
+    /// Deployment in the lease's namespace that owns what zonewise makes, so that both go together
+    #[arg(long, env = "ZONEWISE_OWNER_DEPLOYMENT", value_name = "NAME")]
+    owner_deployment: Option<String>,
 }
 
 /// The longest that a Service is left alone because its slices are being written.
@@ -61,12 +74,32 @@ const QUIET_AT_MOST: Duration = Duration::from_secs(30);
 pub struct Controller {
     drift: Drift,
     candidate: Candidate,
+    owner: Option<Owner>,
 }
 
 impl ControllerArgs {
     /// Whether there is to be one.
     pub fn is_wanted(&self) -> bool {
         self.controller
+    }
+
+    /// The namespace of the lease.
+    pub fn namespace<'a>(&'a self, connected: &'a Connected) -> &'a str {
+        let namespace = self.lease_namespace.as_deref();
+        namespace.unwrap_or_else(|| &connected.namespace)
+    }
+
+    /// The webhook configurations that call zonewise, as far as they are named.
+    pub fn configurations(&self) -> Vec<ConfigurationName> {
+        let named = [
+            (Kind::Mutating, &self.webhook_configuration),
+            (Kind::Validating, &self.validating_webhook_configuration),
+        ];
+        let named = named.into_iter().filter_map(|(kind, name)| {
+            let name = name.clone()?;
+            Some(ConfigurationName { kind, name })
+        });
+        named.collect()
     }
 
     /// Prepares it.
@@ -78,9 +111,13 @@ impl ControllerArgs {
         registry: &mut Registry,
     ) -> Result<Controller, Failure> {
         let replica = self.replica_name.clone().unwrap_or_else(host_name);
-        let namespace = self.lease_namespace.as_deref();
-        let namespace = namespace.unwrap_or_else(|| &connected.namespace);
-        let settings = LeaseSettings::new(namespace, &self.lease_name, &replica);
+        let namespace = self.namespace(connected);
+        let owner = self.owner_deployment.as_deref();
+        let owner = owner.map(|name| Owner::new(namespace, name));
+        let mut settings = LeaseSettings::new(namespace, &self.lease_name, &replica);
+        if let Some(owner) = &owner {
+            settings = settings.with_owner(owner.clone());
+        }
         let lease_client = lease::client(connected.config.clone(), &settings);
         let candidate = Candidate::new(lease_client.map_err(Failure::failed)?, settings);
         let events = Events::new(connected.client.clone(), &replica, Pace::default());
@@ -105,6 +142,7 @@ impl ControllerArgs {
                 events,
             },
             candidate,
+            owner,
         })
     }
 }
@@ -120,8 +158,18 @@ impl Controller {
         &self.candidate
     }
 
+    /// What owns what it makes.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
     /// Campaigns for the lease and works on drift until the process ends.
     pub async fn run(self) {
-        controller::run(self.drift, self.candidate).await;
+        let client = self.drift.client.clone();
+        let owner = self.owner.map(|owner| owner.follow(client));
+        tokio::select! {
+            Some(()) = futures::future::OptionFuture::from(owner) => {}
+            () = controller::run(self.drift, self.candidate) => {}
+        }
     }
 }

@@ -90,6 +90,11 @@ impl DecisionArgs {
         }
     }
 
+    /// zonewise's own Service, `namespace/name`.
+    pub fn own_service(&self) -> Option<&str> {
+        self.own_service.as_deref()
+    }
+
     /// How to read and sum up nodes.
     pub fn store_rules(&self) -> StoreRules {
         StoreRules {

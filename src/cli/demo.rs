@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, render};
+use crate::certs::serving::{CurrentCertificate, ServingCertificate};
 use crate::cluster::files::{Objects, typed_slice};
 use crate::cluster::store::{StoreRules, Writer};
 use crate::cluster::watch::WatchStatus;
@@ -29,7 +30,7 @@ use crate::report::{Filter, Report, slice_name};
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
 use crate::server::routes::{self, App, Bodies};
-use crate::server::tls::{self, CurrentCertificate, ServingCertificate};
+use crate::server::tls;
 use crate::server::{Limits, Server, bind};
 use crate::settings::Settings;
 use crate::telemetry::{Metrics, Readiness};
@@ -295,7 +296,7 @@ fn tls_config(bundle: &certs::Bundle, metrics: &Metrics) -> Result<Arc<ServerCon
     let certificate =
         ServingCertificate::new(vec![pem(chain)?], pem(key)?).map_err(Failure::failed)?;
     let current = CurrentCertificate::new(&certificate, metrics.clone());
-    tls::server_config(current)
+    tls::server_config(current, None)
         .map(Arc::new)
         .map_err(Failure::failed)
 }
@@ -314,6 +315,7 @@ fn start_server(
         name,
         listener,
         tls,
+        clients: None,
         router,
         limits: LIMITS,
         drain: drain.clone(),
@@ -332,7 +334,7 @@ fn trusting(ca: &str) -> Result<tokio_rustls::TlsConnector, Failure> {
     roots
         .add(pem(CertificateDer::from_pem_slice(ca.as_bytes()))?)
         .map_err(Failure::failed)?;
-    let config = rustls::ClientConfig::builder_with_provider(tls::provider())
+    let config = rustls::ClientConfig::builder_with_provider(certs::provider())
         .with_safe_default_protocol_versions()
         .map_err(Failure::failed)?
         .with_root_certificates(roots)

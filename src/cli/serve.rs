@@ -11,19 +11,22 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{Id, JoinSet};
 
+use super::certificates::{Certificate, CertificateArgs};
 use super::connect::Connected;
 use super::control::ControllerArgs;
 use super::decisions::DecisionArgs;
 use super::{Failure, connect, values};
 use crate::admin;
+use crate::certs::serving::CurrentCertificate;
 use crate::cluster::files::{self, LeanObjects};
 use crate::cluster::store::{StoreRules, Writer};
 use crate::cluster::watch::{self, WatchStatus};
 use crate::controller::lease::Candidate;
+use crate::server::clients::ClientCa;
 use crate::server::connection::Times;
 use crate::server::drain::{self, Drain, DrainControl, Phase};
 use crate::server::routes::{self, App, Bodies};
-use crate::server::tls::{self, CertificateFiles, CurrentCertificate, PemPair};
+use crate::server::tls;
 use crate::server::{Limits, Server, bind, descriptors};
 use crate::settings::{Mode, Settings};
 use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
@@ -36,6 +39,8 @@ use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 pub struct Args {
     #[command(flatten)]
     listen: ListenArgs,
+    #[command(flatten)]
+    certificates: CertificateArgs,
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -55,7 +60,7 @@ pub struct Args {
 
 /// Where it is reached, and what it shows there.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Addresses and certificate")]
+#[command(next_help_heading = "Addresses")]
 struct ListenArgs {
     /// Address of the webhook (HTTPS); [::] takes IPv4 too
     #[arg(
@@ -73,12 +78,6 @@ struct ListenArgs {
         value_name = "ADDRESS"
     )]
     metrics_bind_address: SocketAddr,
-    /// Certificate chain of the webhook, PEM, leaf first; read again when it changes
-    #[arg(long, env = "ZONEWISE_TLS_CERT_FILE", value_name = "FILE")]
-    tls_cert_file: PathBuf,
-    /// Private key of the certificate, PEM; read again when it changes
-    #[arg(long, env = "ZONEWISE_TLS_PRIVATE_KEY_FILE", value_name = "FILE")]
-    tls_private_key_file: PathBuf,
 }
 
 /// What it tells of itself.
@@ -247,7 +246,11 @@ async fn serve(args: Args) -> Result<(), Failure> {
     args.limits.make_room_for_connections();
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let certificate = Certificate::read(&args.listen, &metrics)?;
+    let certificate = args
+        .certificates
+        .read(args.decisions.own_service(), &metrics)?;
+    certificate.check(&args.controller, args.source.from_files.is_empty())?;
+    let clients = args.certificates.clients()?;
     let mut tasks = Tasks::default();
 
     let watch_status = Arc::new(WatchStatus::default());
@@ -255,14 +258,24 @@ async fn serve(args: Args) -> Result<(), Failure> {
     let app = args.app(&writer, metrics);
     let connected = start_source(&args.source, writer, watch_status.clone(), &mut tasks).await?;
     admin::register(&mut registry, app.cluster.clone(), watch_status);
-    let candidate = start_controller(&args, connected, &app, &mut registry, &mut tasks)?;
+    let current = certificate.current.clone();
+    let candidate = start_controller(
+        &args,
+        connected,
+        certificate,
+        &app,
+        &mut registry,
+        &mut tasks,
+    )?;
 
     let (control, drain) = drain::channel();
     let readiness = app.readiness.clone();
-    let servers = Servers::bind(&args, app, &certificate, registry, &drain)?;
+    let servers = Servers::bind(&args, app, current, clients.clone(), registry, &drain)?;
     servers.announce(args.decisions.settings().mode)?;
     servers.start(&mut tasks);
-    tasks.spawn("the reloading of the certificate", certificate.reload());
+    if let Some(clients) = clients {
+        tasks.spawn("the reloading of the CA of clients", clients.reload());
+    }
     until_the_end(
         tasks,
         &mut signals,
@@ -298,51 +311,39 @@ impl Args {
     }
 }
 
-/// The serving certificate, and what it takes to read it again.
-struct Certificate {
-    files: CertificateFiles,
-    pair: PemPair,
-    current: Arc<CurrentCertificate>,
-}
-
-impl Certificate {
-    fn read(listen: &ListenArgs, metrics: &Metrics) -> Result<Self, Failure> {
-        let files = CertificateFiles {
-            certificate: listen.tls_cert_file.clone(),
-            key: listen.tls_private_key_file.clone(),
-        };
-        let pair = files.read().map_err(Failure::usage)?;
-        let certificate = files.parse(&pair).map_err(Failure::usage)?;
-        Ok(Self {
-            files,
-            pair,
-            current: CurrentCertificate::new(&certificate, metrics.clone()),
-        })
-    }
-
-    fn reload(self) -> impl Future<Output = ()> {
-        tls::reload(self.files, self.pair, self.current)
-    }
-}
-
-/// Starts the controller where there is a cluster and a wish for it.
+/// Starts the controller where there is a cluster and a wish for it, and what keeps the certificate up to date.
 fn start_controller(
     args: &Args,
     connected: Option<Connected>,
+    certificate: Certificate,
     app: &App,
     registry: &mut Registry,
     tasks: &mut Tasks,
 ) -> Result<Option<Candidate>, Failure> {
-    let Some(connected) = connected.filter(|_| args.controller.is_wanted()) else {
-        return Ok(None);
+    let connected = connected.filter(|_| args.controller.is_wanted());
+    let prepare = |connected: &Connected, registry: &mut Registry| {
+        let (cluster, settings) = (app.cluster.clone(), app.settings.clone());
+        args.controller
+            .prepare(connected, cluster, settings, registry)
     };
-    let (cluster, settings) = (app.cluster.clone(), app.settings.clone());
-    let controller = args
-        .controller
-        .prepare(&connected, cluster, settings, registry)?;
-    let candidate = controller.candidate().clone();
-    tasks.spawn("the controller", controller.run());
-    Ok(Some(candidate))
+    let controller = connected.as_ref();
+    let controller = controller.map(|connected| prepare(connected, registry));
+    let controller = controller.transpose()?;
+    let keeping = certificate.tasks(
+        connected.as_ref().zip(controller.as_ref()),
+        &args.controller,
+        app.readiness.clone(),
+        app.metrics.clone(),
+        registry,
+    );
+    for (name, task) in keeping {
+        tasks.spawn(name, task);
+    }
+    Ok(controller.map(|controller| {
+        let candidate = controller.candidate().clone();
+        tasks.spawn("the controller", controller.run());
+        candidate
+    }))
 }
 
 struct Servers {
@@ -354,34 +355,39 @@ impl Servers {
     fn bind(
         args: &Args,
         app: App,
-        certificate: &Certificate,
+        certificate: Arc<CurrentCertificate>,
+        clients: Option<Arc<ClientCa>>,
         registry: Registry,
         drain: &Drain,
     ) -> Result<Self, Failure> {
         let metrics = app.metrics.clone();
-        let server = |name, address, tls, router| -> Result<Server, Failure> {
+        let tls = tls::server_config(certificate, clients.clone()).map_err(Failure::failed)?;
+        let server = |name, address, router| -> Result<Server, Failure> {
             Ok(Server {
                 name,
                 listener: bind(address).map_err(Failure::failed)?,
-                tls,
+                tls: None,
+                clients: None,
                 router,
                 limits: args.limits.limits(),
                 drain: drain.clone(),
                 metrics: metrics.clone(),
             })
         };
-        let tls = tls::server_config(certificate.current.clone()).map_err(Failure::failed)?;
+        let webhook = server(
+            "webhook",
+            args.listen.webhook_bind_address,
+            routes::webhook(app.clone()),
+        )?;
         Ok(Self {
-            webhook: server(
-                "webhook",
-                args.listen.webhook_bind_address,
-                Some(Arc::new(tls)),
-                routes::webhook(app.clone()),
-            )?,
+            webhook: Server {
+                tls: Some(Arc::new(tls)),
+                clients,
+                ..webhook
+            },
             metrics: server(
                 "metrics",
                 args.listen.metrics_bind_address,
-                None,
                 admin::routes(app, Arc::new(registry)),
             )?,
         })

@@ -29,6 +29,8 @@
 //!   resourceNames: [zonewise]
 //!   verbs: [get, update]
 //! ```
+//!
+//! With an [owner](LeaseSettings::with_owner), what [`owner`] needs too.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -45,6 +47,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::owner::{self, Owner};
 use crate::telemetry::Human;
 use crate::words::{for_a_line, with_causes};
 
@@ -69,6 +72,7 @@ pub struct LeaseSettings {
     lease: Duration,
     claim: Duration,
     retry: Duration,
+    owner: Option<Owner>,
 }
 
 /// Times that don't go together.
@@ -98,6 +102,16 @@ impl LeaseSettings {
             lease: LEASE,
             claim: CLAIM,
             retry: Duration::from_secs(2),
+            owner: None,
+        }
+    }
+
+    /// The same with an owner, which goes onto the Lease as soon as it is known.
+    #[must_use]
+    pub fn with_owner(self, owner: Owner) -> Self {
+        Self {
+            owner: Some(owner),
+            ..self
         }
     }
 
@@ -432,6 +446,9 @@ impl Candidate {
         let parameters = PostParams::default();
         let post = self.api.create(&parameters, &lease.0);
         let stored = self.within_time("create", post).await;
+        if let Some(owner) = &self.settings.owner {
+            owner.ask_again();
+        }
         match stored {
             Err(Failure::Absent) => Err(Failure::no_namespace()),
             stored => stored?.checked("create", lease.holder()),
@@ -663,7 +680,7 @@ const RELEASED: Duration = Duration::from_secs(1);
 impl Lease {
     fn new(settings: &LeaseSettings) -> Self {
         let object = DynamicObject::new(&settings.name, &resource()).within(&settings.namespace);
-        Self(object).with([
+        Self(object).owned(settings).with([
             ("holderIdentity", json!(settings.identity)),
             ("leaseDurationSeconds", json!(settings.lease_seconds())),
             ("acquireTime", now()),
@@ -673,7 +690,7 @@ impl Lease {
     }
 
     fn renewed(&self, settings: &LeaseSettings) -> Self {
-        self.with([
+        self.clone().owned(settings).with([
             ("holderIdentity", json!(settings.identity)),
             ("leaseDurationSeconds", json!(settings.lease_seconds())),
             ("renewTime", now()),
@@ -700,6 +717,13 @@ impl Lease {
             ("leaseDurationSeconds", json!(RELEASED.as_secs())),
             ("renewTime", now()),
         ])
+    }
+
+    fn owned(mut self, settings: &LeaseSettings) -> Self {
+        if let Some(owner) = settings.owner.as_ref().and_then(Owner::reference) {
+            owner::add_to(&mut self.0.metadata, &owner);
+        }
+        self
     }
 
     fn with<const N: usize>(&self, fields: [(&str, Value); N]) -> Self {

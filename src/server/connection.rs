@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use super::body::{LeftBody, ReturnedBody};
+use super::clients::Client;
 use super::drain::{Drain, Phase};
 
 /// Time limits of a connection.
@@ -188,12 +189,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
 /// How often a connection's watchdog looks at it.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Serves a connection until its end; `overdue` is told the time limit that ended it, if one did.
+/// Serves a connection until its end; `overdue` is told the time limit that ended it, if one did. Where clients have to
+/// show a certificate, `client` says whether this one did.
 pub async fn serve<S>(
     stream: S,
     router: Router,
     times: Times,
     drain: Drain,
+    client: Option<Client>,
     overdue: impl FnOnce(&'static str),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -206,7 +209,7 @@ pub async fn serve<S>(
         stream,
         progress: progress.clone(),
     };
-    let connection = connection(stream, router, progress.clone(), drain);
+    let connection = connection(stream, router, progress.clone(), drain, client);
     let mut connection = std::pin::pin!(connection);
     loop {
         tokio::select! {
@@ -237,6 +240,7 @@ fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     router: Router,
     progress: Arc<Progress>,
     drain: Drain,
+    client: Option<Client>,
 ) -> Connection<
     TokioIo<Noted<S>>,
     impl HttpService<
@@ -246,7 +250,10 @@ fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         Future = impl Future<Output = Answer>,
     >,
 > {
-    let service = hyper::service::service_fn(move |request| {
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        if let Some(client) = &client {
+            request.extensions_mut().insert(client.clone());
+        }
         answer(request, router.clone(), progress.clone(), drain.clone())
     });
     let mut builder = hyper::server::conn::http1::Builder::new();

@@ -11,6 +11,7 @@ use futures::StreamExt as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::clients::NotAdmitted;
 use super::room::{NoRoom, Room, Rooms};
 use crate::webhook::review::BadReview;
 
@@ -129,6 +130,8 @@ pub(super) enum Refused {
     Overdue,
     #[error("the body broke off: {0}\n")]
     Broken(String),
+    #[error("{0}\n")]
+    Client(NotAdmitted),
     #[error("deciding failed in a way that should never be; the log has a line about it\n")]
     Panicked,
 }
@@ -144,6 +147,7 @@ impl Refused {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::BadReview(_) | Self::Broken(_) => StatusCode::BAD_REQUEST,
+            Self::Client(_) => StatusCode::FORBIDDEN,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoLength => StatusCode::LENGTH_REQUIRED,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -157,6 +161,7 @@ impl Refused {
     pub(super) fn limit(&self) -> &'static str {
         match self {
             Self::BadReview(_) => "review",
+            Self::Client(_) => "client-certificate",
             Self::TooLarge { .. } => "body-bytes",
             Self::NoLength => "content-length",
             Self::Busy => "in-flight-bytes",

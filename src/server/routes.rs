@@ -1,5 +1,6 @@
 //! What each path answers.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 
 use super::answer;
+use super::clients;
 pub use super::request::Bodies;
 use super::request::Refused;
 use crate::cluster::store::{Cluster, Resource};
@@ -47,7 +49,7 @@ pub async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether it should be asked: synced, and not about to end.
+/// Whether it should be asked: synced, trusted, and not about to end.
 pub async fn readyz(State(app): State<App>) -> Response {
     let waiting: Vec<&str> = Resource::ALL
         .into_iter()
@@ -57,10 +59,16 @@ pub async fn readyz(State(app): State<App>) -> Response {
     if app.readiness.is_shutting_down() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
-    if waiting.is_empty() {
+    let mut text = String::new();
+    if !waiting.is_empty() {
+        let _ = writeln!(text, "waiting for the first list of {}", waiting.join(", "));
+    }
+    if let Some(what) = app.readiness.waits_for() {
+        let _ = writeln!(text, "waiting: {what}");
+    }
+    if text.is_empty() {
         return "ok\n".into_response();
     }
-    let text = format!("waiting for the first list of {}\n", waiting.join(", "));
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
@@ -98,6 +106,9 @@ async fn serve_mutate(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Response {
+    if let Err(refused) = clients::admit(request.extensions()) {
+        return refuse(&app, refused);
+    }
     let deadline = app.bodies.deadline(parameters.patience());
     match answer::answer(&app, request, deadline).await {
         Ok(answer) => ([(header::CONTENT_TYPE, JSON)], answer).into_response(),

@@ -4,15 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use rustls::crypto::CryptoProvider;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-
+use super::clients::ClientCa;
+use crate::certs::provider;
+use crate::certs::serving::{CurrentCertificate, PemProblem, ServingCertificate};
 use crate::file_watch::FileWatch;
-use crate::telemetry::{Metrics, UsageLabels};
 
 /// What is wrong with a certificate or its key.
 #[derive(Debug, thiserror::Error)]
@@ -43,42 +38,6 @@ pub enum TlsError {
         /// What is wrong.
         problem: String,
     },
-}
-
-/// The crypto provider of every TLS connection here.
-#[must_use]
-pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
-
-/// A certificate chain with its key, and when it ends.
-#[derive(Debug, Clone)]
-pub struct ServingCertificate {
-    key: Arc<CertifiedKey>,
-    /// End of the leaf's validity, in seconds since 1970.
-    not_after: i64,
-}
-
-impl ServingCertificate {
-    /// Makes one from DER.
-    ///
-    /// # Errors
-    /// A sentence about what is wrong with the pair.
-    pub fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, String> {
-        let leaf = chain.first().ok_or("there is no certificate")?;
-        let (_, parsed) =
-            x509_parser::parse_x509_certificate(leaf).map_err(|error| error.to_string())?;
-        let not_after = parsed.validity().not_after.timestamp();
-        let key =
-            CertifiedKey::from_der(chain, key, &provider()).map_err(|error| error.to_string())?;
-        Ok(Self {
-            key: Arc::new(key),
-            not_after,
-        })
-    }
 }
 
 /// The two files of a serving certificate, in PEM.
@@ -120,25 +79,15 @@ impl CertificateFiles {
     /// # Errors
     /// [`TlsError`], which names the file.
     pub fn parse(&self, pair: &PemPair) -> Result<ServingCertificate, TlsError> {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(&pair.certificate)
-            .collect::<Result<_, _>>()
-            .map_err(|error| pem_error(&self.certificate, &error.to_string()))?;
-        if chain.is_empty() {
-            return Err(pem_error(
-                &self.certificate,
-                "no certificate in PEM in there",
-            ));
-        }
-        let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|error| {
-            pem_error(
-                &self.key,
-                &format!("no private key in PEM in there: {error}"),
-            )
-        })?;
-        ServingCertificate::new(chain, key).map_err(|problem| TlsError::Pair {
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-            problem,
+        let parsed = ServingCertificate::from_pem(&pair.certificate, &pair.key);
+        parsed.map_err(|problem| match problem {
+            PemProblem::Certificate(problem) => pem_error(&self.certificate, &problem),
+            PemProblem::Key(problem) => pem_error(&self.key, &problem),
+            PemProblem::Pair(problem) => TlsError::Pair {
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+                problem,
+            },
         })
     }
 }
@@ -150,54 +99,22 @@ fn pem_error(path: &Path, problem: &str) -> TlsError {
     }
 }
 
-/// Hands every new connection the certificate of the moment.
-#[derive(Debug)]
-pub struct CurrentCertificate {
-    current: ArcSwap<CertifiedKey>,
-    metrics: Metrics,
-}
-
-impl CurrentCertificate {
-    /// Starts with `certificate`.
-    #[must_use]
-    pub fn new(certificate: &ServingCertificate, metrics: Metrics) -> Arc<Self> {
-        let current = Self {
-            current: ArcSwap::new(certificate.key.clone()),
-            metrics,
-        };
-        current.replace(certificate);
-        Arc::new(current)
-    }
-
-    /// Connections from now on get `certificate`; those that are open keep what they have.
-    pub fn replace(&self, certificate: &ServingCertificate) {
-        self.current.store(certificate.key.clone());
-        #[expect(clippy::cast_precision_loss)]
-        let not_after = certificate.not_after as f64;
-        self.metrics
-            .certificate_expiration
-            .get_or_create(&UsageLabels { usage: "server" })
-            .set(not_after);
-    }
-}
-
-impl ResolvesServerCert for CurrentCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load_full())
-    }
-}
-
-/// TLS 1.2 and 1.3, and HTTP/1.1 alone: what API servers speak to webhooks behind a Service.
+/// TLS 1.2 and 1.3, and HTTP/1.1 alone: what API servers speak to webhooks behind a Service. Where `clients` are looked
+/// at, each is asked for a certificate.
 ///
 /// # Errors
 /// When the crypto provider lacks what these versions need.
 pub fn server_config(
     certificate: Arc<CurrentCertificate>,
+    clients: Option<Arc<ClientCa>>,
 ) -> Result<rustls::ServerConfig, rustls::Error> {
-    let mut config = rustls::ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .with_no_client_auth()
-        .with_cert_resolver(certificate);
+    let builder = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -245,7 +162,7 @@ async fn take_over(
             tracing::info!(file = %files.certificate.display(), "serving certificate read again");
         }
         Err(error) => {
-            certificate.metrics.certificate_reload_errors.inc();
+            certificate.count_refused();
             tracing::warn!(
                 error,
                 "the new serving certificate is refused, the one before goes on"

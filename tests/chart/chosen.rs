@@ -37,7 +37,7 @@ impl Asked {
             let log = audit_log().await;
             let named = format!("\"name\":\"{name}\"");
             let whole = log.lines().filter(|line| line.ends_with('}'));
-            let last = whole.filter(|line| line.contains(&named)).last();
+            let last = whole.filter(|line| line.contains(&named)).next_back();
             last.map(str::to_owned).ok_or_else(|| format!("no {name}"))
         });
         let entry: Value = serde_json::from_str(&entry.await).expect("an entry is JSON");

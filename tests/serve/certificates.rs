@@ -30,7 +30,7 @@ fn end_of(certificate: &Path) -> u64 {
 
 /// When the certificate ends by the metrics.
 fn told_end(serve: &Serve) -> u64 {
-    serve.count(EXPIRATION, &[("usage", "server")])
+    serve.count(EXPIRATION, &[("usage", "serving")])
 }
 
 /// Waits until new connections get the certificate of a folder, which its CA vouches for.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::ClientConfig;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConnection, ProtocolVersion, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
 
 use super::wait::PATIENCE;
@@ -89,6 +90,16 @@ impl Tls {
             config,
             name: ServerName::try_from("localhost").unwrap(),
         }
+    }
+
+    /// Shows this certificate, and proves that it holds the key: a leaf and a key, PEM.
+    pub fn showing(mut self, certificate: &str, key: &str) -> Self {
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = self.config.crypto_provider();
+        let key = CertifiedKey::from_der(chain, key, provider).unwrap();
+        self.config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(key));
+        self
     }
 
     /// Offers these protocols by ALPN.

@@ -23,7 +23,12 @@ fn assert_refused((status, text): &(Option<i32>, String), code: i32, parts: &[&s
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    for flag in ["--from-files", "--tls-cert-file", "--tls-private-key-file"] {
+    for flag in [
+        "--from-files",
+        "--tls-cert-file",
+        "--tls-private-key-file",
+        "--client-ca-file",
+    ] {
         assert_refused(
             &fail(flag, "no/such/file.yaml"),
             2,
@@ -107,6 +112,58 @@ fn a_value_that_makes_no_sense_is_refused_with_a_sentence() {
     }
 }
 
+/// What `serve` says to these flags and no others.
+fn fail_with(flags: &str) -> (Option<i32>, String) {
+    let output = run(&[&["serve"], &*flags.split(' ').collect::<Vec<_>>()].concat());
+    (
+        output.status.code(),
+        super::binary::stderr(&output).to_owned(),
+    )
+}
+
+#[test]
+fn a_certificate_comes_from_files_or_from_a_secret_that_all_that_it_needs_is_there_for() {
+    let cases = [
+        (
+            "--mode Off",
+            "no certificate: give --tls-cert-file and --tls-private-key-file, or --certificate-secret",
+        ),
+        ("--tls-cert-file a", "no certificate: give "),
+        (
+            "--certificate-secret a --tls-cert-file a",
+            "give the Secret or the files, not both",
+        ),
+        (
+            "--certificate-secret a",
+            "--certificate-secret needs --own-service or --certificate-names",
+        ),
+        (
+            "--certificate-secret a --certificate-names a_b",
+            "--certificate-names \"a_b\": neither a DNS name nor an IP address",
+        ),
+        (
+            "--certificate-secret a --own-service a/b --certificate-lifetime 60h --ca-lifetime 119h",
+            "--certificate-lifetime and --ca-lifetime: a certificate lifetime of 60h and a CA lifetime of 119h don't go together",
+        ),
+        (
+            "--certificate-secret a --own-service a/b --from-files a",
+            "--certificate-secret needs a cluster, which --from-files stands in for",
+        ),
+        (
+            "--certificate-secret a --own-service a/b --controller false",
+            "--certificate-secret needs the controller, which --controller false switches off",
+        ),
+        (
+            "--certificate-secret a --own-service a/b",
+            "--certificate-secret needs --webhook-configuration or --validating-webhook-configuration",
+        ),
+        ("--client-subject-names a", "--client-ca-file <FILE>"),
+    ];
+    for (flags, part) in cases {
+        assert_refused(&fail_with(flags), 2, &[part]);
+    }
+}
+
 /// Starts it with a number beyond all bounds, which it may refuse or take, but not stumble over.
 fn assert_no_panic(flag: &str, value: &str) {
     let mut serve = Setup::new().flag(flag, value).spawn();
@@ -168,9 +225,11 @@ fn help_sorts_flags_under_headings_and_says_which_take_commas() {
         flags.filter_map(|flag| flag.split(' ').next()).collect()
     };
     let expected = [
+        ("Addresses:", "webhook-bind-address metrics-bind-address"),
         (
-            "Addresses and certificate:",
-            "webhook-bind-address metrics-bind-address tls-cert-file tls-private-key-file",
+            "Certificates:",
+            "tls-cert-file tls-private-key-file certificate-secret certificate-names certificate-lifetime \
+             ca-lifetime client-ca-file client-subject-names",
         ),
         ("Cluster:", "kubeconfig context from-files"),
         (
@@ -187,6 +246,8 @@ fn help_sorts_flags_under_headings_and_says_which_take_commas() {
     for list in [
         "--from-files <PATH,...>",
         "--excluded-node-labels <LABEL,...>",
+        "--certificate-names <NAME,...>",
+        "--client-subject-names <NAME,...>",
     ] {
         let about = text.split_once(list).expect(list).1;
         assert!(about[..200].contains("commas"), "{list}");

@@ -63,10 +63,23 @@ impl ControlPlane {
     /// As [`Self::start`].
     #[must_use]
     pub fn start_with(limits: ClientLimits) -> Self {
+        Self::start_by(limits, &[])
+    }
+
+    /// The same with further arguments of the API server.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    #[must_use]
+    pub fn start_by(limits: ClientLimits, api_server: &[String]) -> Self {
         let program = program();
+        let further = api_server
+            .iter()
+            .map(|argument| format!("--apiserver-arg={argument}"));
         let mut child = Command::new(&program)
             .arg("up")
             .args(limits.arguments())
+            .args(further)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -45,6 +45,14 @@ impl Certificates {
         }
     }
 
+    /// Those that lie in `dir`: `tls.crt` and `tls.key`.
+    #[must_use]
+    pub fn at(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+        }
+    }
+
     /// The CA certificate, PEM.
     #[must_use]
     pub fn ca(&self) -> Vec<u8> {
@@ -131,8 +139,23 @@ impl Replica {
         self
     }
 
+    /// The same without a flag.
+    #[must_use]
+    pub fn without(mut self, flag: &str) -> Self {
+        if let Some(place) = self.arguments.iter().position(|known| known == flag) {
+            self.arguments.drain(place..place + 2);
+        }
+        self
+    }
+
     /// Starts it and waits until it is ready.
     pub async fn start(&self) {
+        self.begin();
+        self.until_ready().await;
+    }
+
+    /// Starts it.
+    pub fn begin(&self) {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -140,6 +163,10 @@ impl Replica {
             .expect("the log can be written");
         let child = spawn(&self.arguments, log);
         *self.child() = Some(child);
+    }
+
+    /// Waits until it is ready.
+    pub async fn until_ready(&self) {
         eventually("zonewise is ready", async || {
             if let Some(Ok(Some(status))) = self.child().as_mut().map(Child::try_wait) {
                 panic!(
@@ -232,7 +259,9 @@ impl Replica {
         lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
 
-    fn log_lines(&self) -> Vec<String> {
+    /// Its log, line by line.
+    #[must_use]
+    pub fn log_lines(&self) -> Vec<String> {
         std::fs::read_to_string(&self.log)
             .unwrap_or_default()
             .lines()

@@ -1,0 +1,82 @@
+//! Certificates that look after themselves: replicas of the binary with the permissions that are stated and no other, on a
+//! real control plane.
+//!
+//! Needs the test control plane (`make controlplane`). `ZONEWISE_SCENES=1,3` plays these scenes alone, and
+//! `ZONEWISE_FULL_SIZE=1` plays the rotations for three minutes.
+
+#[path = "certificates/beginning.rs"]
+mod beginning;
+#[path = "certificates/bundles.rs"]
+mod bundles;
+#[path = "certificates/clients.rs"]
+mod clients;
+#[path = "certificates/healing.rs"]
+mod healing;
+#[path = "certificates/load.rs"]
+mod load;
+#[path = "certificates/rotation.rs"]
+mod rotation;
+#[path = "certificates/stage.rs"]
+mod stage;
+mod support;
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+
+use stage::Stage;
+use support::world::say;
+
+type Play = for<'s> fn(&'s Stage) -> LocalBoxFuture<'s, ()>;
+
+macro_rules! scenes {
+    ($($number:literal $title:literal $play:path,)*) => {
+        [$(($number, $title, |stage| $play(stage).boxed_local())),*]
+    };
+}
+
+const SCENES: [(usize, &str, Play); 9] = scenes![
+    1 "five replicas at once" beginning::five_replicas_make_one_secret,
+    2 "nothing to call yet" beginning::a_replica_waits_until_it_is_trusted,
+    3 "other names" beginning::other_names_get_another_certificate_of_the_same_ca,
+    4 "a spoilt Secret" healing::whatever_becomes_of_the_secret,
+    5 "all expired" healing::everything_has_expired,
+    6 "CA bundles" bundles::are_put_back,
+    7 "rotations under load" rotation::under_load,
+    8 "files swapped under load" rotation::of_files_under_load,
+    9 "files, and whose CA is trusted" bundles::of_files_are_only_looked_at,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_look_after_themselves() {
+    let chosen = std::env::var("ZONEWISE_SCENES").ok();
+    let is_chosen = |number: usize| {
+        let chosen = chosen.as_deref();
+        chosen.is_none_or(|list| list.split(',').any(|n| n.trim() == number.to_string()))
+    };
+    let stage = Stage::start().await;
+    let mut failed = Vec::new();
+    for (number, title, play) in SCENES {
+        if !is_chosen(number) {
+            continue;
+        }
+        let started = Instant::now();
+        stage.clear().await;
+        let played = AssertUnwindSafe(play(&stage)).catch_unwind().await;
+        let verdict = if played.is_ok() { "ok" } else { "FAILED" };
+        say(&format!(
+            "scene {number} {title}: {verdict} ({:.1?})",
+            started.elapsed()
+        ));
+        if played.is_err() {
+            failed.push(number);
+        }
+    }
+    assert!(failed.is_empty(), "scenes that failed: {failed:?}");
+    assert_eq!(stage.refused(), Vec::<String>::new());
+    if chosen.is_none() {
+        assert_eq!(stage.unused(), Vec::<String>::new());
+    }
+}

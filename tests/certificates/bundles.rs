@@ -1,0 +1,118 @@
+//! CA bundles of webhook configurations that others wipe.
+
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::load;
+use super::stage::Stage;
+use crate::support::proxy::Proxy;
+use crate::support::replica::Certificates;
+use crate::support::wait::eventually;
+use crate::support::webhook;
+use crate::support::world::say;
+
+pub async fn are_put_back(stage: &Stage) {
+    let replicas = ["a", "b"].map(|name| stage.replica(name));
+    let all: Vec<_> = replicas.iter().collect();
+    let proxy = Proxy::over(&all);
+    stage.install(proxy.port).await;
+    for replica in &replicas {
+        replica.start().await;
+    }
+    let contents = stage.is_in_order(&all).await;
+
+    for bundle in [json!(null), json!("bm8gUEVNIGluIGhlcmU=")] {
+        say(&format!("  {bundle}"));
+        let path = "/webhooks/0/clientConfig/caBundle";
+        let wipe = json!([{"op": "add", "path": path, "value": bundle}]);
+        let wipe = serde_json::from_value(wipe).expect("a patch");
+        let (parameters, wipe) = (PatchParams::default(), Patch::Json::<Value>(wipe));
+        let patched = stage.mutating().patch("zonewise", &parameters, &wipe).await;
+        patched.expect("it is wiped");
+        let patched = stage
+            .validating()
+            .patch("zonewise", &parameters, &wipe)
+            .await;
+        patched.expect("it is wiped");
+        is_put_back(stage, &contents.bundle_pem()).await;
+        stage.is_in_order(&all).await;
+    }
+
+    say("  by a tool that owns the whole of it");
+    stage.install_mutating(proxy.port).await;
+    is_put_back(stage, &contents.bundle_pem()).await;
+
+    say("  deleted, and made anew");
+    delete(stage.mutating()).await;
+    for replica in &all {
+        eventually("the replica tells", async || {
+            let told = replica.log_lines();
+            told.iter()
+                .any(|line| line.contains("MutatingWebhookConfiguration zonewise is not there"))
+                .then_some(())
+                .ok_or_else(|| "it does not".to_owned())
+        })
+        .await;
+        assert!(replica.is_ready(), "it was ready, and is");
+    }
+    assert!(
+        stage.mutating().get("zonewise").await.is_err(),
+        "nobody made one"
+    );
+    stage.install_mutating(proxy.port).await;
+    is_put_back(stage, &contents.bundle_pem()).await;
+    stage.is_in_order(&all).await;
+    load::calls_go_through(stage).await;
+}
+
+pub async fn of_files_are_only_looked_at(stage: &Stage) {
+    let [own, other] = ["own", "other"].map(|name| {
+        let folder = stage.dir.path().join(name);
+        Certificates::generate(&folder)
+    });
+    let replica = stage.replica_with("files", &own);
+    let proxy = Proxy::over(&[&replica]);
+    let cases = [
+        (own.ca(), Some("zonewise_certificate_trusted 1")),
+        (other.ca(), Some("zonewise_certificate_trusted 0")),
+        (Vec::new(), None),
+    ];
+    replica.start().await;
+    for (bundle, told) in cases {
+        webhook::register(&stage.client, proxy.port, &bundle).await;
+        eventually("the metric follows", async || {
+            let text = replica.metrics()?;
+            let is = text
+                .lines()
+                .find(|line| line.starts_with("zonewise_certificate_trusted "));
+            (is == told)
+                .then_some(())
+                .ok_or_else(|| format!("{is:?} instead of {told:?}"))
+        })
+        .await;
+        assert!(replica.is_ready());
+        let configuration = stage.mutating().get("zonewise").await;
+        let managers = configuration.expect("it is there").metadata.managed_fields;
+        let mut managers = managers.into_iter().flatten();
+        assert!(managers.all(|entry| entry.manager.as_deref() != Some("zonewise")));
+    }
+}
+
+async fn is_put_back(stage: &Stage, bundle: &str) {
+    eventually("the CA bundle is put back", async || {
+        let bundles = stage.bundles().await?;
+        let expected = [bundle.as_bytes(), bundle.as_bytes()];
+        (bundles == expected)
+            .then_some(())
+            .ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
+}
+
+async fn delete<K>(api: Api<K>)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let deleted = api.delete("zonewise", &DeleteParams::default()).await;
+    deleted.expect("it is deleted");
+}

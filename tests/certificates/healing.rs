@@ -1,0 +1,142 @@
+//! The Secret is spoilt in every way, and mended.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, PostParams};
+use time::{Duration, OffsetDateTime};
+use zonewise::certs::{self, Signer, Validity};
+use zonewise::controller::certificates::contents::{BUNDLE, CA_KEY, CERTIFICATE, Contents, KEY};
+
+use super::load::{self, Load};
+use super::stage::{SECRET, Stage, data};
+use crate::support::proxy::Proxy;
+use crate::support::replica::Replica;
+use crate::support::wait::eventually;
+use crate::support::world::say;
+
+type Data = BTreeMap<String, Vec<u8>>;
+
+/// Replaces what the Secret holds. Its version then.
+async fn spoil(stage: &Stage, spoil: impl FnOnce(&mut Data)) -> Option<String> {
+    let mut secret = stage.secret().await.expect("a Secret");
+    let mut data = data(&secret);
+    spoil(&mut data);
+    let bytes = data
+        .into_iter()
+        .map(|(key, value)| (key, ByteString(value)));
+    secret.data = Some(bytes.collect());
+    let (secrets, parameters) = (stage.own::<Secret>(), PostParams::default());
+    let replaced = secrets.replace(SECRET, &parameters, &secret).await;
+    let replaced = replaced.expect("the Secret is replaced");
+    replaced.metadata.resource_version
+}
+
+fn garble(data: &mut Data) {
+    for value in data.values_mut() {
+        *value = b"\xffno PEM in here".to_vec();
+    }
+}
+
+/// As if a restore had written a part of what another backup held.
+fn mix(data: &mut Data) {
+    let names = ["127.0.0.1".to_owned()];
+    let other = certs::generate(&names, Duration::DAY).expect("a pair");
+    data.insert(KEY.to_owned(), other.key.into_bytes());
+}
+
+pub async fn whatever_becomes_of_the_secret(stage: &Stage) {
+    type Spoil = fn(&mut Data);
+    let ways: [(&str, Spoil); 8] = [
+        ("emptied", |data| data.clear()),
+        ("garbage", garble),
+        ("of two halves", mix),
+        ("without a certificate", |data| {
+            data.remove(CERTIFICATE);
+        }),
+        ("without the CA's key", |data| {
+            data.remove(CA_KEY);
+        }),
+        ("without the bundle", |data| {
+            data.remove(BUNDLE);
+        }),
+        ("cut short", |data| {
+            for value in data.values_mut() {
+                value.truncate(value.len() / 2);
+            }
+        }),
+        ("with a CA twice", |data| {
+            let twice = data[BUNDLE].repeat(2);
+            data.insert(BUNDLE.to_owned(), twice);
+        }),
+    ];
+    let replicas = ["a", "b"].map(|name| stage.replica(name));
+    let all: Vec<_> = replicas.iter().collect();
+    let proxy = Proxy::over(&all);
+    stage.install(proxy.port).await;
+    for replica in &replicas {
+        replica.start().await;
+    }
+    stage.is_in_order(&all).await;
+    load::calls_go_through(stage).await;
+    let (failed_open, load) = (stage.failed_open().await, Load::begin(stage).await);
+    for (way, spoilt) in ways {
+        say(&format!("  {way}"));
+        let version = spoil(stage, spoilt).await;
+        is_mended(stage, &all, version).await;
+    }
+    say("  deleted");
+    let version = stage.secret().await.expect("a Secret");
+    let (secrets, parameters) = (stage.own::<Secret>(), DeleteParams::default());
+    let deleted = secrets.delete(SECRET, &parameters).await;
+    deleted.expect("the Secret is deleted");
+    is_mended(stage, &all, version.metadata.resource_version).await;
+    let (written, faults) = load.end().await;
+    assert_eq!(faults, Vec::<String>::new(), "of {written} writes");
+    assert!((stage.failed_open().await - failed_open).abs() < 0.5);
+}
+
+/// The Secret is in order again, and no longer has the version in which it was spoilt.
+async fn is_mended(stage: &Stage, replicas: &[&Replica], spoilt: Option<String>) {
+    eventually("the Secret is as it should be", async || {
+        let secret = stage.secret().await?;
+        let data = data(&secret);
+        let is_other = secret.metadata.resource_version != spoilt;
+        (is_other && Contents::read(&data).in_place_in(&data) == data)
+            .then_some(())
+            .ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
+    stage.is_in_order(replicas).await;
+}
+
+pub async fn everything_has_expired(stage: &Stage) {
+    let replica = stage.replica("late");
+    let proxy = Proxy::over(&[&replica]);
+    stage.install(proxy.port).await;
+    replica.start().await;
+    let before = stage.is_in_order(&[&replica]).await;
+    replica.stop().await;
+
+    let now = OffsetDateTime::now_utc();
+    let over = Validity {
+        from: now - Duration::DAY,
+        until: now - Duration::MINUTE,
+    };
+    let ca = certs::make_ca(over).expect("a CA");
+    let signer = Signer::new(&ca.certificate, &ca.key).expect("it can sign");
+    let server = certs::sign_server(&signer, &["127.0.0.1".to_owned()], over).expect("a pair");
+    spoil(stage, |data| {
+        data.insert(BUNDLE.to_owned(), ca.certificate.into_bytes());
+        data.insert(CA_KEY.to_owned(), ca.key.into_bytes());
+        data.insert(CERTIFICATE.to_owned(), server.certificate.into_bytes());
+        data.insert(KEY.to_owned(), server.key.into_bytes());
+    })
+    .await;
+    replica.start().await;
+    let after = stage.is_in_order(&[&replica]).await;
+    assert_eq!(after.bundle.len(), 1, "what has expired has gone");
+    assert_ne!(after.bundle, before.bundle);
+    load::calls_go_through(stage).await;
+}

@@ -1,0 +1,395 @@
+//! A control plane with zonewise's namespace, Deployment, permissions and webhook configurations.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret, Service};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use zonewise::controller::certificates::contents::Contents;
+
+use crate::support::control_plane::{ClientLimits, ControlPlane};
+use crate::support::objects::{self, ZONES, from_json};
+use crate::support::replica::{Certificates, Replica};
+use crate::support::wait::{eventually, within};
+use crate::support::{metrics, webhook};
+
+pub const NAMESPACE: &str = "zonewise";
+pub const SECRET: &str = "zonewise-certificates";
+
+/// All that runs. Its parts end in the order in which they stand here.
+pub struct Stage {
+    pub client: Client,
+    control_plane: ControlPlane,
+    pub dir: TempDir,
+}
+
+impl Stage {
+    pub async fn start() -> Self {
+        Self::start_by(Vec::new()).await
+    }
+
+    /// The same with further arguments of the API server.
+    pub async fn start_by(api_server: Vec<String>) -> Self {
+        let start = move || ControlPlane::start_by(ClientLimits::Usual, &api_server);
+        let control_plane = tokio::task::spawn_blocking(start)
+            .await
+            .expect("the control plane starts");
+        let kubeconfig = Kubeconfig::read_from(&control_plane.ready.kubeconfig);
+        let kubeconfig = kubeconfig.expect("the kubeconfig can be read");
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let config = config.expect("the kubeconfig is complete");
+        let stage = Self {
+            client: Client::try_from(config).expect("the kubeconfig makes a client"),
+            control_plane,
+            dir: TempDir::new().expect("a temporary folder can be made"),
+        };
+        stage.prepare().await;
+        stage
+    }
+
+    async fn prepare(&self) {
+        let namespace: Namespace = from_json(json!({"metadata": {"name": NAMESPACE}}));
+        self.create(Api::all(self.client.clone()), namespace).await;
+        let deployment: Deployment = objects::deployment("zonewise", 0);
+        self.create(self.own(), deployment).await;
+        self.permit().await;
+        for zone in ZONES {
+            let node: Node = objects::node(&zone.replace("zone", "node"), zone, 4, &[], &[]);
+            self.create(Api::all(self.client.clone()), node).await;
+        }
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        eventually("the nodes are Ready", async || {
+            let list = nodes.list(&ListParams::default()).await;
+            let list = list.map_err(|error| error.to_string())?;
+            let waiting = list.items.iter().filter(|node| !is_ready(node)).count();
+            (waiting == 0)
+                .then_some(())
+                .ok_or_else(|| format!("{waiting} are not"))
+        })
+        .await;
+    }
+
+    /// What docs/controller.md and docs/certificates.md say that it needs, and no more.
+    async fn permit(&self) {
+        let anywhere = json!({"metadata": {"name": "zonewise"}, "rules": [
+            {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["list", "watch"]},
+            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch", "patch"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "list"]},
+            {"apiGroups": ["admissionregistration.k8s.io"],
+             "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+             "resourceNames": ["zonewise"], "verbs": ["get", "patch"]},
+        ]});
+        let own = json!({"metadata": {"name": "zonewise"}, "rules": [
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["zonewise"],
+             "verbs": ["get", "update"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get", "update"]},
+            {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["zonewise"], "verbs": ["get"]},
+        ]});
+        let binding = |kind: &str| {
+            json!({
+                "metadata": {"name": "zonewise"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "zonewise"},
+                "subjects": [{"kind": "ServiceAccount", "name": "zonewise", "namespace": NAMESPACE}],
+            })
+        };
+        let client = || self.client.clone();
+        let role: ClusterRole = from_json(anywhere);
+        let bound: ClusterRoleBinding = from_json(binding("ClusterRole"));
+        let own_role: Role = from_json(own);
+        let own_bound: RoleBinding = from_json(binding("Role"));
+        self.create(Api::all(client()), role).await;
+        self.create(Api::all(client()), bound).await;
+        self.create(self.own(), own_role).await;
+        self.create(self.own(), own_bound).await;
+    }
+
+    async fn create<K>(&self, api: Api<K>, object: K)
+    where
+        K: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned,
+    {
+        let created = api.create(&PostParams::default(), &object).await;
+        created.expect("the object is created");
+    }
+
+    /// The API of a kind in zonewise's namespace.
+    pub fn own<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub fn mutating(&self) -> Api<MutatingWebhookConfiguration> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn validating(&self) -> Api<ValidatingWebhookConfiguration> {
+        Api::all(self.client.clone())
+    }
+
+    /// As before the first installation, but that the Lease is free: the first leader of all waits out a whole lease.
+    pub async fn clear(&self) {
+        let parameters = DeleteParams::default();
+        let _ = self.own::<Secret>().delete(SECRET, &parameters).await;
+        let _ = self.own::<Lease>().delete("zonewise", &parameters).await;
+        let _ = self.mutating().delete("zonewise", &parameters).await;
+        let _ = self.validating().delete("zonewise", &parameters).await;
+        let lease: Lease = from_json(json!({
+            "metadata": {"name": "zonewise"},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+        }));
+        self.create(self.own(), lease).await;
+    }
+
+    // === Webhook configurations ===
+
+    /// Installs both as Helm does, with no CA bundle. The API server calls this port.
+    pub async fn install(&self, port: u16) {
+        self.install_mutating(port).await;
+        self.install_validating(port).await;
+    }
+
+    pub async fn install_mutating(&self, port: u16) {
+        webhook::register(&self.client, port, &[]).await;
+    }
+
+    /// One that is called for nothing.
+    async fn install_validating(&self, port: u16) {
+        let configuration: ValidatingWebhookConfiguration = from_json(json!({
+            "metadata": {"name": "zonewise"},
+            "webhooks": [{
+                "name": "services.zonewise.dev",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": format!("https://127.0.0.1:{port}/validate")},
+                "failurePolicy": "Ignore",
+                "sideEffects": "None",
+                "rules": [{"apiGroups": ["zonewise.test"], "apiVersions": ["v1"], "operations": ["CREATE"],
+                           "resources": ["nothing"]}],
+            }],
+        }));
+        self.create(self.validating(), configuration).await;
+    }
+
+    /// The CA bundle of the one webhook of each.
+    pub async fn bundles(&self) -> Result<[Vec<u8>; 2], String> {
+        let mutating = self.mutating().get("zonewise").await;
+        let mutating = mutating.map_err(|error| error.to_string())?;
+        let validating = self.validating().get("zonewise").await;
+        let validating = validating.map_err(|error| error.to_string())?;
+        let first = mutating.webhooks.into_iter().flatten().next();
+        let second = validating.webhooks.into_iter().flatten().next();
+        let first = first.and_then(|webhook| webhook.client_config.ca_bundle);
+        let second = second.and_then(|webhook| webhook.client_config.ca_bundle);
+        Ok([first, second].map(|bundle| bundle.map(|bytes| bytes.0).unwrap_or_default()))
+    }
+
+    // === Replicas ===
+
+    /// A replica that makes certificates that last for an hour; not yet started.
+    pub fn replica(&self, name: &str) -> Replica {
+        // The flags that name these files are taken away again.
+        let certificates = Certificates::generate(&self.dir.path().join("unused"));
+        self.replica_with(name, &certificates)
+            .without("--tls-cert-file")
+            .without("--tls-private-key-file")
+            .with("--certificate-secret", SECRET)
+            .with("--certificate-names", "zonewise.zonewise.svc,127.0.0.1")
+            .with("--certificate-lifetime", "1h")
+            .with("--ca-lifetime", "2h")
+            .with("--validating-webhook-configuration", "zonewise")
+    }
+
+    /// A replica with certificates of files; not yet started.
+    pub fn replica_with(&self, name: &str, certificates: &Certificates) -> Replica {
+        Replica::new(name, self.dir.path(), &self.kubeconfig(), certificates)
+            .with("--replica-name", name)
+            .with("--shutdown-delay-duration", "0s")
+            .with("--lease-namespace", NAMESPACE)
+            .with("--owner-deployment", "zonewise")
+            .with("--webhook-configuration", "zonewise")
+    }
+
+    /// An administrator's that plays zonewise's service account.
+    fn kubeconfig(&self) -> PathBuf {
+        let own = &self.control_plane.ready.kubeconfig;
+        let text = std::fs::read_to_string(own).expect("the kubeconfig can be read");
+        let plays = "user: {as: \"system:serviceaccount:zonewise:zonewise\", token:";
+        let played = text.replace("user: {token:", plays);
+        assert_ne!(played, text, "a kubeconfig with a token");
+        let path = self.dir.path().join("zonewise.kubeconfig");
+        std::fs::write(&path, played).expect("the kubeconfig can be written");
+        path
+    }
+
+    // === What there is ===
+
+    /// What the Secret holds.
+    pub async fn secret(&self) -> Result<Secret, String> {
+        let secret = self.own::<Secret>().get(SECRET).await;
+        secret.map_err(|error| error.to_string())
+    }
+
+    /// What the Secret holds, read.
+    pub async fn contents(&self) -> Result<Contents, String> {
+        let data = data(&self.secret().await?);
+        Ok(Contents::read(&data))
+    }
+
+    /// Waits until all is in order: a CA, a certificate that each of these replicas serves and knows to be trusted, and
+    /// the CA in both configurations.
+    pub async fn is_in_order(&self, replicas: &[&Replica]) -> Contents {
+        within(Duration::from_mins(1), "all is in order", async || {
+            let contents = self.contents().await?;
+            let (Some(_), Some(server)) = (&contents.signing, &contents.server) else {
+                return Err("the Secret lacks a CA or a certificate".to_owned());
+            };
+            let bundle = contents.bundle_pem().into_bytes();
+            if self.bundles().await? != [bundle.clone(), bundle] {
+                return Err("a CA bundle is not that of the Secret".to_owned());
+            }
+            let until = server.leaf.validity.until.unix_timestamp();
+            for replica in replicas {
+                serves_until(replica, until)?;
+            }
+            Ok(contents)
+        })
+        .await
+    }
+
+    /// Requests of zonewise that the API server refused, for want of permission or for what was sent.
+    pub fn refused(&self) -> Vec<String> {
+        let refused = |entry: &Value| {
+            let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
+            // It was deleted, or another was faster: part of the daily work.
+            code >= 400 && code != 404 && code != 409
+        };
+        let requests = self.requests();
+        let refused = requests.iter().filter(|entry| refused(entry));
+        refused.map(ToString::to_string).collect()
+    }
+
+    /// What it may do for certificates, and never did.
+    pub fn unused(&self) -> Vec<String> {
+        let requests = self.requests();
+        let used = |verb: &str, resource: &str| {
+            let is_it = |entry: &Value| {
+                let ok = entry["responseStatus"]["code"]
+                    .as_u64()
+                    .is_some_and(|code| code < 300);
+                ok && entry["verb"] == verb && entry["objectRef"]["resource"] == resource
+            };
+            requests.iter().any(is_it)
+        };
+        let permitted = [
+            ("create", "secrets"),
+            ("get", "secrets"),
+            ("update", "secrets"),
+            ("get", "deployments"),
+            ("get", "mutatingwebhookconfigurations"),
+            ("patch", "mutatingwebhookconfigurations"),
+            ("get", "validatingwebhookconfigurations"),
+            ("patch", "validatingwebhookconfigurations"),
+        ];
+        let unused = permitted
+            .into_iter()
+            .filter(|(verb, resource)| !used(verb, resource));
+        unused
+            .map(|(verb, resource)| format!("{verb} {resource}"))
+            .collect()
+    }
+
+    /// Requests of zonewise, from the audit log.
+    pub fn requests(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(&self.control_plane.ready.audit_log);
+        let log = log.expect("the audit log is there");
+        let entries = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let by_zonewise = |entry: &Value| {
+            entry["impersonatedUser"]["username"] == "system:serviceaccount:zonewise:zonewise"
+        };
+        entries.filter(by_zonewise).collect()
+    }
+
+    /// How often the API server did without the webhook.
+    pub async fn failed_open(&self) -> f64 {
+        let request = hyper::Request::get("/metrics").body(Vec::new());
+        let request = request.expect("a path is all it needs");
+        let text = self.client.request_text(request).await;
+        let text = text.expect("the API server has metrics");
+        let counts = ["fail_open", "rejection"].map(|what| {
+            let metric = format!("apiserver_admission_webhook_{what}_count");
+            metrics::sum(&text, &metric, &[("name", webhook::NAME)])
+        });
+        counts.iter().sum()
+    }
+
+    /// A Service whose slices are written by hand.
+    pub async fn service(&self, name: &str) {
+        let by_hand = [objects::no_selector(), objects::mode("Auto")];
+        let service: Service = objects::service(name, &by_hand);
+        let services: Api<Service> = Api::default_namespaced(self.client.clone());
+        let parameters = PatchParams::apply("zonewise-tests");
+        let mut object = serde_json::to_value(&service).expect("a Service is JSON");
+        object["apiVersion"] = json!("v1");
+        object["kind"] = json!("Service");
+        let applied = services
+            .patch(name, &parameters, &Patch::Apply(object))
+            .await;
+        applied.expect("the Service is there");
+    }
+}
+
+/// The `data` of a Secret.
+pub fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
+    let data = secret.data.iter().flatten();
+    data.map(|(key, value)| (key.clone(), value.0.clone()))
+        .collect()
+}
+
+/// Whether a replica tells that it serves a certificate that ends then, and that it is trusted.
+fn serves_until(replica: &Replica, until: i64) -> Result<(), String> {
+    let text = replica.metrics()?;
+    let metric = "zonewise_certificate_expiration_timestamp_seconds";
+    let told = metrics::sum(&text, metric, &[("usage", "serving")]);
+    let trusted = metrics::sum(&text, "zonewise_certificate_trusted", &[]);
+    #[expect(clippy::cast_precision_loss)]
+    if (told - until as f64).abs() > 0.5 {
+        return Err(format!("what is served ends at {told} and not at {until}"));
+    }
+    if trusted < 0.5 {
+        return Err("what is served is not trusted".to_owned());
+    }
+    Ok(())
+}
+
+/// The sum of the samples of a replica's metric with these labels.
+pub fn number(replica: &Replica, metric: &str, labels: &[(&str, &str)]) -> f64 {
+    let text = replica.metrics().unwrap_or_else(|error| panic!("{error}"));
+    metrics::sum(&text, metric, labels)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c.type_ == "Ready" && c.status == "True");
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    ready && taints.is_none_or(Vec::is_empty)
+}
