@@ -1,7 +1,9 @@
 //! The command line: one file for each subcommand.
 
+mod api;
 mod certificates;
 mod certs;
+mod check;
 mod completions;
 mod connect;
 mod control;
@@ -11,6 +13,7 @@ mod explain;
 mod render;
 mod serve;
 mod simulate;
+mod strip;
 mod values;
 
 use std::process::ExitCode;
@@ -51,6 +54,8 @@ enum Command {
     Serve(Box<serve::Args>),
     Demo(demo::Args),
     Explain(explain::Args),
+    Check(check::Args),
+    Strip(strip::Args),
     Simulate(simulate::Args),
     #[command(subcommand)]
     Certs(certs::Command),
@@ -99,6 +104,8 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Strip(args) => strip::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Certs(command) => certs::run(&command),
         Command::Completions(args) => completions::run(&args),

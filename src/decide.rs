@@ -251,28 +251,44 @@ fn may_hint(
     if settings.is_reserved(name) {
         return Err(Refusal::untouched(Reason::ReservedService));
     }
-    let record = known_service(snapshot, name)?;
-    if let Some(unused) = record.hints_unused {
-        return Err(Refusal::untouched(why_unused(unused)));
-    }
-    who_asked(record, settings)
-}
-
-fn known_service<'a>(snapshot: &'a Snapshot<'_>, name: &str) -> Result<&'a ServiceRecord, Refusal> {
     if !snapshot.synced {
         return Err(Refusal::kept(Reason::NotSynced));
     }
     let state = snapshot.service.as_ref();
     let record = state.and_then(|state| state.service.as_deref());
     let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
-    match record.odd_field {
-        None => Ok(record),
-        Some(field) => Err(Refusal::kept(Reason::UnreadableObject {
+    may_hint_service(name, record, settings)
+}
+
+/// Who asks for hints on the slices of the Service `name` (`namespace/name`), where they are ours to give at all.
+#[must_use]
+pub fn who_asks(
+    name: &str,
+    record: &ServiceRecord,
+    settings: &Settings,
+) -> Option<(OptInSource, Heuristic)> {
+    if settings.is_reserved(name) {
+        return None;
+    }
+    may_hint_service(name, record, settings).ok()
+}
+
+fn may_hint_service(
+    name: &str,
+    record: &ServiceRecord,
+    settings: &Settings,
+) -> Result<(OptInSource, Heuristic), Refusal> {
+    if let Some(field) = record.odd_field {
+        return Err(Refusal::kept(Reason::UnreadableObject {
             kind: "Service",
             name: name.into(),
             field,
-        })),
+        }));
     }
+    if let Some(unused) = record.hints_unused {
+        return Err(Refusal::untouched(why_unused(unused)));
+    }
+    who_asked(record, settings)
 }
 
 fn why_unused(unused: HintsUnused) -> Reason {

@@ -268,7 +268,9 @@ fn group<'a>(
 }
 
 impl CapacityReport {
-    fn new(measured: &MeasuredCapacity) -> Self {
+    /// Reports on a capacity.
+    #[must_use]
+    pub fn new(measured: &MeasuredCapacity) -> Self {
         let capacity = &measured.capacity;
         let obstacle = capacity.obstacle();
         let zone = |(i, zone): (usize, &Zone)| ZoneCapacityReport {

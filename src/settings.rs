@@ -29,6 +29,8 @@ pub struct Settings {
     pub honor_traffic_distribution: bool,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
     pub own_service: Option<String>,
+    /// The name of this replica, for those who ask who answers.
+    pub replica: String,
     /// A Service, as `namespace/name`, whose decisions panic: so that a release binary can be shown to survive that.
     pub panic_on_service: Option<String>,
 }
@@ -41,6 +43,7 @@ impl Default for Settings {
             keep: KeepRules::default(),
             honor_traffic_distribution: true,
             own_service: None,
+            replica: String::new(),
             panic_on_service: None,
         }
     }

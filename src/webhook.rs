@@ -1,5 +1,6 @@
 //! What the API server asks and what it is answered.
 
+pub mod asked;
 pub mod decided;
 pub mod json;
 pub mod managers;

@@ -36,7 +36,7 @@ pub struct ControllerArgs {
         value_name = "NAME"
     )]
     lease_name: String,
-    /// Name of this replica in the lease and in events; by default the host name, which in a pod is the pod's
+    /// Name of this replica in the lease, in events and in answers to `zonewise check`; by default the host name, which in a pod is the pod's
     #[arg(long, env = "ZONEWISE_REPLICA_NAME", value_name = "NAME")]
     replica_name: Option<String>,
     /// How long changes of nodes and Services are gathered before slices are mended
@@ -102,6 +102,11 @@ impl ControllerArgs {
         named.collect()
     }
 
+    /// The name of this replica.
+    pub fn replica_name(&self) -> String {
+        self.replica_name.clone().unwrap_or_else(host_name)
+    }
+
     /// Prepares it.
     pub fn prepare(
         &self,
@@ -110,7 +115,7 @@ impl ControllerArgs {
         decisions: Arc<Settings>,
         registry: &mut Registry,
     ) -> Result<Controller, Failure> {
-        let replica = self.replica_name.clone().unwrap_or_else(host_name);
+        let replica = self.replica_name();
         let namespace = self.namespace(connected);
         let owner = self.owner_deployment.as_deref();
         let owner = owner.map(|name| Owner::new(namespace, name));

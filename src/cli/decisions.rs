@@ -24,9 +24,6 @@ pub struct DecisionArgs {
     mode: Mode,
     #[command(flatten)]
     plans: PlanArgs,
-    /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
-    #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
-    honor_traffic_distribution: bool,
     /// How long a node may lack zone or CPU before that counts: a new one is left out meanwhile, and one that has lost them
     /// counts as before
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
@@ -34,6 +31,17 @@ pub struct DecisionArgs {
     /// Labels that leave a node out of capacity, whatever their value, separated by commas
     #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
+    #[command(flatten)]
+    opt_in: OptInArgs,
+}
+
+/// Which Services are zonewise's to hint.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Decisions")]
+pub struct OptInArgs {
+    /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
+    #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    honor_traffic_distribution: bool,
     /// zonewise's own Service, whose slices are left alone
     #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
     own_service: Option<String>,
@@ -79,20 +87,33 @@ impl PlanArgs {
     }
 }
 
+impl OptInArgs {
+    /// How to decide, all else being as by default.
+    pub fn settings(&self) -> Settings {
+        self.within(Settings::default())
+    }
+
+    fn within(&self, settings: Settings) -> Settings {
+        Settings {
+            honor_traffic_distribution: self.honor_traffic_distribution,
+            own_service: self.own_service.clone(),
+            ..settings
+        }
+    }
+}
+
 impl DecisionArgs {
+    /// zonewise's own Service, as `namespace/name`.
+    pub fn own_service(&self) -> Option<&str> {
+        self.opt_in.own_service.as_deref()
+    }
+
     /// How to decide.
     pub fn settings(&self) -> Settings {
         Settings {
             mode: self.mode,
-            honor_traffic_distribution: self.honor_traffic_distribution,
-            own_service: self.own_service.clone(),
-            ..self.plans.settings()
+            ..self.opt_in.within(self.plans.settings())
         }
-    }
-
-    /// zonewise's own Service, `namespace/name`.
-    pub fn own_service(&self) -> Option<&str> {
-        self.own_service.as_deref()
     }
 
     /// How to read and sum up nodes.

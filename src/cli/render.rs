@@ -14,12 +14,18 @@ const fn colour(colour: AnsiColor) -> Style {
 
 /// For errors.
 pub const RED: Style = colour(AnsiColor::Red).bold();
-const GREEN: Style = colour(AnsiColor::Green);
-const YELLOW: Style = colour(AnsiColor::Yellow);
-const CYAN: Style = colour(AnsiColor::Cyan);
-const DIM: Style = Style::new().dimmed();
-const BOLD: Style = Style::new().bold();
-const PLAIN: Style = Style::new();
+/// For what is well.
+pub const GREEN: Style = colour(AnsiColor::Green);
+/// For what is to be looked at.
+pub const YELLOW: Style = colour(AnsiColor::Yellow);
+/// For what is to be done, and for bars.
+pub const CYAN: Style = colour(AnsiColor::Cyan);
+/// For what is said by the way.
+pub const DIM: Style = Style::new().dimmed();
+/// For headings.
+pub const BOLD: Style = Style::new().bold();
+/// For all else.
+pub const PLAIN: Style = Style::new();
 
 /// Columns of a line.
 const WIDTH: usize = 80;

@@ -302,6 +302,7 @@ impl Args {
             cluster: writer.cluster(),
             settings: Arc::new(Settings {
                 panic_on_service: self.panic_on_service.clone(),
+                replica: self.controller.replica_name(),
                 ..self.decisions.settings()
             }),
             metrics,

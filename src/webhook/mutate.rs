@@ -1,5 +1,6 @@
 //! `/mutate`: from the bytes of a review to the bytes of its answer. Nothing is written and nobody asked.
 
+use super::asked;
 use super::decided::Decided;
 use super::patch::{self, Idle, Wanted};
 use super::review::{self, BadReview, Operation};
@@ -38,7 +39,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let operation = request.operation();
     let Some(object) = request.slice() else {
         return Ok(Answer {
-            body: review::allow(&request, None),
+            body: review::allow(&request, None, None),
             operation,
             decision: Verdict::Untouched.word(),
             reason: "OtherKind",
@@ -57,8 +58,9 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         Mode::Observe | Mode::Off => None,
     };
     let state = snapshot.service().filter(|_| !request.is_dry_run());
+    let warning = asked::warning(&request, &settings.replica);
     Ok(Answer {
-        body: review::allow(&request, patch.as_deref()),
+        body: review::allow(&request, patch.as_deref(), warning.as_deref()),
         operation,
         decision: decision.verdict.word(),
         reason: decision.reason_word(),
@@ -77,7 +79,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
 pub fn allow_untouched(body: &[u8]) -> Option<Answer> {
     let request = review::parse(body).ok()?;
     Some(Answer {
-        body: review::allow(&request, None),
+        body: review::allow(&request, None, None),
         operation: Operation::Other,
         decision: Verdict::Untouched.word(),
         reason: "Panic",

@@ -259,9 +259,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The answer that allows the request, with a JSON patch (RFC 6902) where there is one.
+/// The answer that allows the request, with a JSON patch (RFC 6902) and a warning where there are any.
 #[must_use]
-pub fn allow(request: &Request<'_>, patch: Option<&[u8]>) -> Vec<u8> {
+pub fn allow(request: &Request<'_>, patch: Option<&[u8]>, warning: Option<&str>) -> Vec<u8> {
     const ROOM: usize = 256;
     let length = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
     let mut answer = Vec::with_capacity(ROOM + length);
@@ -278,6 +278,11 @@ pub fn allow(request: &Request<'_>, patch: Option<&[u8]>) -> Vec<u8> {
             .encode_slice(patch, &mut answer[start..])
             .expect("base64 has four bytes for each three");
         answer.push(b'"');
+    }
+    if let Some(warning) = warning {
+        answer.extend_from_slice(br#","warnings":["#);
+        json::write_string(&mut answer, warning);
+        answer.push(b']');
     }
     answer.extend_from_slice(b"}}");
     answer
@@ -364,19 +369,24 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_uid_and_version() {
-        let answer = |body: &str, patch: Option<&[u8]>| -> serde_json::Value {
-            let request = parse(body.as_bytes()).unwrap();
-            serde_json::from_slice(&allow(&request, patch)).unwrap()
-        };
+        let answer =
+            |body: &str, patch: Option<&[u8]>, warning: Option<&str>| -> serde_json::Value {
+                let request = parse(body.as_bytes()).unwrap();
+                serde_json::from_slice(&allow(&request, patch, warning)).unwrap()
+            };
         assert_eq!(
-            answer(r#"{"request":{"uid":"u\"\u00011"}}"#, Some(b"[]")),
+            answer(r#"{"request":{"uid":"u\"\u00011"}}"#, Some(b"[]"), None),
             serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
                 "response": {"uid": "u\"\u{1}1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}})
         );
         assert_eq!(
-            answer(r#"{"apiVersion":"v9","request":{"uid":"é"}}"#, None),
+            answer(
+                r#"{"apiVersion":"v9","request":{"uid":"é"}}"#,
+                None,
+                Some("a \"b\"")
+            ),
             serde_json::json!({"apiVersion": "v9", "kind": "AdmissionReview",
-                "response": {"uid": "é", "allowed": true}})
+                "response": {"uid": "é", "allowed": true, "warnings": ["a \"b\""]}})
         );
     }
 }

@@ -36,8 +36,8 @@ impl Asked {
         let entry = eventually("the write is in the audit log", async || {
             let log = audit_log().await;
             let named = format!("\"name\":\"{name}\"");
-            let whole = log.lines().filter(|line| line.ends_with('}'));
-            let last = whole.filter(|line| line.contains(&named)).next_back();
+            let mut whole = log.lines().filter(|line| line.ends_with('}'));
+            let last = whole.rfind(|line| line.contains(&named));
             last.map(str::to_owned).ok_or_else(|| format!("no {name}"))
         });
         let entry: Value = serde_json::from_str(&entry.await).expect("an entry is JSON");

@@ -1,6 +1,7 @@
 //! A control plane, zonewise and the cluster that scenes play in.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -81,6 +82,24 @@ impl World {
         world.remove_added_nodes().await;
         world.webhook_is_called().await;
         world
+    }
+
+    /// The kubeconfig of an administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.control_plane.ready.kubeconfig
+    }
+
+    /// A folder that ends with the world.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The CA of what replicas serve, PEM.
+    #[must_use]
+    pub fn ca(&self) -> Vec<u8> {
+        self.certificates.ca()
     }
 
     /// The API server hears of the webhook a moment after it is registered.

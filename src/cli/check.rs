@@ -1,0 +1,216 @@
+//! `zonewise check`.
+
+mod cluster;
+mod configuration;
+mod line;
+mod probe;
+mod surroundings;
+mod target;
+mod trust;
+mod versions;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::version::Info;
+use serde::Deserialize;
+
+use self::cluster::Seen;
+use self::configuration::Webhook;
+use self::line::{Line, Report, Status, Thing};
+use self::probe::{Clues, Outcome};
+use self::target::Target;
+use self::trust::{CaBundle, Served};
+use self::versions::Version;
+use super::Failure;
+use super::api::{Api, Refusal};
+use super::connect::{self, Connected};
+use super::decisions::DecisionArgs;
+
+/// Tell whether an installation works, and what is wrong
+///
+/// Looks at the API server, the webhook configuration and its CA, sends a write that stores nothing to see whether it
+/// reaches zonewise, and looks at nodes, Services, other webhooks, versions, the data plane and the Lease. Each line is
+/// ok, a warning or a failure, with what to do and where the documentation says more.
+///
+/// It stores nothing. What it may not look at it says in a warning, and goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  zonewise check --namespace zonewise
+  zonewise check --namespace zonewise -o json | jq '.checks[] | select(.status != \"ok\")'
+  zonewise check --context staging --webhook-configuration zonewise-edge
+
+Exit status:
+  0  no failure; there may be warnings
+  1  at least one failure
+  2  the arguments are wrong, or there is no cluster to ask
+
+docs/check.md has each line, the JSON and the permissions.")]
+pub struct Args {
+    /// Namespace of zonewise: of the dry run and of the Lease; by default that of the service account or of the
+    /// kubeconfig's context
+    #[arg(short, long, env = "ZONEWISE_NAMESPACE", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// The MutatingWebhookConfiguration; by default the one with a webhook called ….zonewise.dev
+    #[arg(long, env = "ZONEWISE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
+    webhook_configuration: Option<String>,
+    /// Name of the Lease
+    #[arg(
+        long,
+        env = "ZONEWISE_LEASE_NAME",
+        default_value = "zonewise",
+        value_name = "NAME"
+    )]
+    lease_name: String,
+    /// Kubeconfig of the cluster; without it, the pod's service account or the usual kubeconfig
+    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// table for people, json for programs
+    #[arg(short, long, env = "ZONEWISE_OUTPUT", value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    decisions: DecisionArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum Output {
+    #[default]
+    Table,
+    Json,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Runtime::new().map_err(Failure::failed)?;
+    let lines = runtime.block_on(look(args))?;
+    let report = Report::new(lines);
+    print(args.output, &report).or_else(super::ignore_closed_pipe)?;
+    match report.count(Status::Failure) {
+        0 => Ok(()),
+        1 => Err(Failure::failed("1 check failed")),
+        failures => Err(Failure::failed(format!("{failures} checks failed"))),
+    }
+}
+
+fn print(output: Output, report: &Report) -> std::io::Result<()> {
+    match output {
+        Output::Table => report.table(&mut anstream::stdout().lock()),
+        Output::Json => {
+            let mut out = std::io::stdout().lock();
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)
+        }
+    }
+}
+
+async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
+    let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let namespace = args.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| connected.namespace.clone());
+    let api = Api::new(connected.client.clone());
+    let info = match api.get_path::<Info>("/version").await {
+        Ok(info) => info,
+        Err(refusal) => return Ok(vec![unreachable(&connected, &refusal)]),
+    };
+    let mut lines = vec![versions::api_server(
+        &info.git_version,
+        &connected.config.cluster_url.to_string(),
+    )];
+    lines.extend(webhook_lines(&api, &namespace, args.webhook_configuration.as_deref()).await);
+    let seen = Seen::read(&api, &args.decisions).await;
+    lines.push(seen.nodes());
+    lines.extend(seen.services_and_drift());
+    lines.push(versions::skew(
+        Version::read(&info.git_version),
+        &seen.kubelets,
+        seen.by_traffic_distribution,
+    ));
+    lines.push(surroundings::data_plane(&api).await);
+    lines.push(surroundings::lease(&api, &namespace, &args.lease_name).await);
+    Ok(lines)
+}
+
+fn unreachable(connected: &Connected, refusal: &Refusal) -> Line {
+    let server = &connected.config.cluster_url;
+    Line::failure(
+        Thing::ApiServer,
+        format!("{server} can't be asked: {refusal}"),
+        "see that the cluster is up and that --kubeconfig and --context name the right one; nothing else was looked at",
+    )
+}
+
+/// What is to be told of the webhook configuration and the way from there to zonewise.
+async fn webhook_lines(api: &Api, namespace: &str, name: Option<&str>) -> Vec<Line> {
+    let found = configuration::find(api, name).await;
+    let mut lines = vec![found.line];
+    if let Some(ours) = &found.ours {
+        let webhook = &ours.0.webhooks[ours.1];
+        lines.extend([
+            webhook.rules(),
+            webhook.failure_policy(Thing::FailurePolicy),
+            webhook.scope(),
+        ]);
+        lines.extend(way_lines(api, namespace, webhook).await);
+        let validating = configuration::list(api, "validatingwebhookconfigurations").await;
+        lines.push(configuration::validating(&validating));
+        lines.push(match &found.all {
+            Ok(all) => configuration::others(all, ours),
+            Err(refusal) => Line::not_looked_at(
+                Thing::OtherWebhooks,
+                refusal,
+                "list mutatingwebhookconfigurations",
+            ),
+        });
+    }
+    lines
+}
+
+/// What is to be told of the way from the API server to zonewise.
+async fn way_lines(api: &Api, namespace: &str, webhook: &Webhook) -> Vec<Line> {
+    let now = Timestamp::now();
+    let config = &webhook.client_config;
+    let target = Target::of(config);
+    let (service_line, has_endpoints) = target.look(api).await;
+    let bundle = config.ca_bundle.as_ref().map_or(&[][..], |pem| &pem.0);
+    let bundle = CaBundle::read(bundle, target.is_service(), now);
+    let outcome = probe::send(api, namespace, webhook).await;
+    let address = target.address();
+    let served = match &address {
+        Some((host, port)) => Served::look(&bundle, host, *port).await,
+        None => Served::NotLooked,
+    };
+    let at = address.map_or_else(String::new, |(host, port)| format!("{host}:{port}"));
+    let served_line = served.line(&at, outcome.was_answered(), now);
+    let clues = Clues {
+        webhook,
+        namespace_labels: labels_of(api, namespace).await,
+        has_endpoints,
+        trusts_nothing: bundle.is_broken(),
+        served: &served,
+        readyz: match &outcome {
+            Outcome::Unanswered => target.readyz(api).await,
+            _ => None,
+        },
+    };
+    let probe_line = outcome.line(namespace, &clues);
+    vec![service_line, bundle.line, served_line, probe_line]
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    metadata: Labels,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    labels: Option<BTreeMap<String, String>>,
+}
+
+async fn labels_of(api: &Api, namespace: &str) -> Option<BTreeMap<String, String>> {
+    let object: Labelled = api.get("/api/v1/namespaces", namespace).await.ok()?;
+    object.metadata.labels
+}
