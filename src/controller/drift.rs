@@ -21,7 +21,7 @@ use super::agenda::{Agenda, Outcome, SliceName, Waits};
 use super::calls::{self, Answer, Configuration};
 use super::events::{Events, ServiceSet};
 use super::lease::Claim;
-use super::look::{self, Look, Panicked, State};
+use super::look::{self, DriftedSlice, Look, Panicked, State};
 use super::metrics::ControllerMetrics;
 use crate::cluster::key::Key;
 use crate::cluster::slice::AddressType;
@@ -239,11 +239,18 @@ impl Work {
         self.panicking.remove(name);
         if self.term.is_some() {
             let bypassed =
-                |slice: &&look::DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
+                |slice: &&DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
             let bypassed = look.drifted.iter().filter(bypassed).count();
             self.drift.metrics.bypassed.inc_by(bypassed as u64);
         }
-        self.agenda.note_look(name, &look.drifted, now);
+        self.agenda
+            .note_look(name, self.to_write(look, written), now);
+        if look.states.is_empty()
+            && let Some((namespace, service)) = name.split_once('/')
+        {
+            let events = &self.drift.events;
+            events.keep_service(namespace, service, look.uid.as_deref());
+        }
         if self.term.is_some() && !self.drift.cluster.capacity().frozen {
             self.observe(name, look);
         }
@@ -280,12 +287,21 @@ impl Work {
             .move_services(before.unwrap_or_default(), words);
     }
 
+    /// What is to be written of what a look shows. While capacity is held as it was, slices come to what that asks for,
+    /// since hints may have followed the beginning of a storm; but what others write meanwhile is not followed.
+    fn to_write<'a>(&self, look: &'a Look, written: &HashSet<Box<str>>) -> &'a [DriftedSlice] {
+        if self.drift.cluster.capacity().frozen && !written.is_empty() {
+            return &[];
+        }
+        &look.drifted
+    }
+
     fn is_active(&self) -> bool {
         self.drift.decisions.mode == Mode::Active
     }
 
     fn may_write(&self) -> bool {
-        self.is_active() && self.drift.claim.holds() && !self.drift.cluster.capacity().frozen
+        self.is_active() && self.drift.claim.holds()
     }
 
     fn write_due(&mut self) {

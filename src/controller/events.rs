@@ -211,6 +211,12 @@ impl Events {
         self.transitions().keep_services(exists);
     }
 
+    /// Forgets a Service that is no longer there under this uid.
+    pub fn keep_service(&self, namespace: &str, name: &str, uid: Option<&str>) {
+        let is_other = |set: &ServiceSet| (&*set.namespace, &*set.name) != (namespace, name);
+        self.keep_services(|set| is_other(set) || uid == Some(&*set.uid));
+    }
+
     /// Writes so far.
     #[must_use]
     pub fn counts(&self) -> &EventCounts {
@@ -391,11 +397,14 @@ impl Spell {
 /// An answer that is not about the Event itself may be another next time.
 fn outcome_of(error: &kube::Error) -> Outcome {
     const UNAUTHORIZED: u16 = 401;
+    const FORBIDDEN: u16 = 403;
     const REQUEST_TIMEOUT: u16 = 408;
     const TOO_MANY_REQUESTS: u16 = 429;
     match error {
         kube::Error::Api(status) if status.is_already_exists() => Outcome::AlreadyExists,
         kube::Error::Api(status) => match status.code {
+            // Permissions come; a namespace that is being terminated does not come back.
+            FORBIDDEN if !status.message.contains("being terminated") => Outcome::Failed,
             UNAUTHORIZED | REQUEST_TIMEOUT | TOO_MANY_REQUESTS => Outcome::Failed,
             400..=499 => Outcome::Refused,
             _ => Outcome::Failed,

@@ -12,7 +12,8 @@
 //! - A Lease that isn't there says nothing about who leads: it may have been deleted a moment ago. Whoever makes it
 //!   anew holds it for a whole `lease` before leading, by when every older claim is over; only a leader whose claim still
 //!   holds goes on at once. This is why the very first leader of an installation takes a while.
-//! - A Lease that [`Candidate::release`] gave up, with no holder and a duration of one second, may be taken at once.
+//! - A Lease that [`Candidate::release`] gave up, with an annotation that says so, no holder and a duration of one second,
+//!   may be taken at once.
 //!
 //! Time for which a machine is suspended does not count for its monotonic clock: a claim may hold then for a moment
 //! after it wakes, until the first answer of the API server.
@@ -677,6 +678,10 @@ struct Lease(DynamicObject);
 /// What [`Lease::released`] writes; the API allows no less.
 const RELEASED: Duration = Duration::from_secs(1);
 
+/// Names who gave the Lease up. A Lease that somebody else emptied says nothing about whoever held it: that goes on
+/// leading until it sees this.
+const RELEASED_BY: &str = "zonewise.dev/released-by";
+
 impl Lease {
     fn new(settings: &LeaseSettings) -> Self {
         let object = DynamicObject::new(&settings.name, &resource()).within(&settings.namespace);
@@ -690,7 +695,11 @@ impl Lease {
     }
 
     fn renewed(&self, settings: &LeaseSettings) -> Self {
-        self.clone().owned(settings).with([
+        let mut lease = self.clone();
+        if let Some(annotations) = &mut lease.0.metadata.annotations {
+            annotations.remove(RELEASED_BY);
+        }
+        lease.owned(settings).with([
             ("holderIdentity", json!(settings.identity)),
             ("leaseDurationSeconds", json!(settings.lease_seconds())),
             ("renewTime", now()),
@@ -712,7 +721,10 @@ impl Lease {
     }
 
     fn released(&self) -> Self {
-        self.with([
+        let mut lease = self.clone();
+        let annotations = lease.0.metadata.annotations.get_or_insert_default();
+        annotations.insert(RELEASED_BY.to_owned(), self.holder().to_owned());
+        lease.with([
             ("holderIdentity", json!("")),
             ("leaseDurationSeconds", json!(RELEASED.as_secs())),
             ("renewTime", now()),
@@ -752,7 +764,9 @@ impl Lease {
     }
 
     fn is_released(&self) -> bool {
-        self.holder().is_empty() && self.duration() == Some(RELEASED)
+        let annotations = self.0.metadata.annotations.as_ref();
+        let is_given_up = annotations.is_some_and(|all| all.contains_key(RELEASED_BY));
+        is_given_up && self.holder().is_empty() && self.duration() == Some(RELEASED)
     }
 
     /// How long it must be seen unchanged before whoever it names has surely stopped.
