@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::cluster::files::Objects;
 use crate::cluster::store::{StoreRules, Writer};
-use crate::cluster::wire::{EndpointSlice, Service};
+use crate::cluster::wire::{EndpointSlice, Node, Service};
 use crate::controller::events::Pace;
 use crate::controller::lease::{Candidate, LeaseSettings};
 use crate::controller::metrics::ServiceLabels;
@@ -55,8 +55,10 @@ impl ApiServer {
     }
 
     fn lease_becomes(&self, spec: &Value) {
+        let given_up = json!({"zonewise.dev/released-by": "z-9"});
+        let metadata = json!({"uid": "u", "annotations": given_up});
         self.stored()
-            .write(json!({"metadata": {"uid": "u"}, "spec": spec}));
+            .write(json!({"metadata": metadata, "spec": spec}));
     }
 
     fn holder(&self) -> String {
@@ -254,6 +256,14 @@ impl Replica {
         self.writer.apply_slice(&slice);
     }
 
+    fn loses_node(&mut self, zone: &str) {
+        let mut node = node(zone);
+        node["status"]["conditions"][0]["status"] = "Unknown".into();
+        let node: Node<Box<str>> = serde_json::from_value(node).unwrap();
+        self.writer.apply_node(&node, Timestamp::now());
+        self.writer.settle(Timestamp::now());
+    }
+
     fn services(&self, decision: &'static str, reason: &'static str) -> i64 {
         let labels = ServiceLabels { decision, reason };
         self.metrics.services.get_or_create(&labels).get()
@@ -407,4 +417,21 @@ async fn the_first_leader_ever_tells_why_there_are_no_hints() {
     let writer = cluster(vec![service("few", true)], vec![slice("few", 1, false)]);
     let replica = Replica::start(writer, &server);
     replica.has_told("few", DISABLED).await;
+}
+
+#[tokio::test]
+async fn hints_that_followed_the_beginning_of_a_storm_come_to_what_is_held() {
+    let server = ApiServer::new();
+    let writer = cluster(vec![service("web", true)], vec![slice("web", 3, true)]);
+    let mut replica = Replica::start(writer, &server);
+    replica.loses_node("zone-c");
+    replica.has_patched("web-1").await;
+    let mut followed = slice("web", 3, true);
+    followed["metadata"]["resourceVersion"] = "2".into();
+    followed["endpoints"][2]["hints"] = json!({"forZones": [{"name": "zone-a"}]});
+    replica.applies_slice(&followed);
+    server.stored().patched.clear();
+    replica.loses_node("zone-b");
+    assert!(replica.writer.cluster().capacity().frozen);
+    replica.has_patched("web-1").await;
 }
