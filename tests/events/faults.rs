@@ -63,13 +63,27 @@ async fn what_fails_is_tried_again_under_the_same_name() {
 #[tokio::test]
 async fn what_is_refused_is_left_out_and_the_next_is_posted() {
     let server = ApiServer::default();
-    server.fail_creates([Fault::Status(403), Fault::Status(404), Fault::Status(422)]);
+    server.fail_creates([Fault::Status(400), Fault::Status(404), Fault::Status(422)]);
     let leader = Leader::begin(server.client(), quick());
     for name in ["a", "b", "c", "d"] {
         leader.sees(&set("shop", name, name), &State::Enabled, "x");
     }
     leader.counted([1, 0, 3, 0]).await;
     assert_eq!(server.stored(), ["Service/d"]);
+}
+
+#[tokio::test]
+async fn what_is_forbidden_is_posted_once_it_is_allowed() {
+    let server = ApiServer::default();
+    server.fail_creates([Fault::Status(403), Fault::Status(403)]);
+    let leader = Leader::begin(server.client(), quick());
+    for name in ["a", "b"] {
+        leader.sees(&set("shop", name, name), &State::Enabled, "x");
+    }
+    leader.counted([2, 0, 0, 2]).await;
+    let mut stored = server.stored();
+    stored.sort_unstable();
+    assert_eq!(stored, ["Service/a", "Service/b"]);
 }
 
 #[tokio::test]

@@ -86,6 +86,15 @@ impl Store {
         }
     }
 
+    /// Stores a Lease that its leader gave up, free to be taken at once.
+    pub fn give_up(&self) {
+        self.write(&json!({"holderIdentity": "", "leaseDurationSeconds": 1}));
+        let mut stored = self.lock();
+        let mut lease = stored.lease.clone().expect("it was just written");
+        lease["metadata"]["annotations"] = json!({"zonewise.dev/released-by": "z"});
+        stored.replace(lease);
+    }
+
     /// Puts this annotation on the Lease.
     pub fn annotate(&self, value: &str) {
         let mut stored = self.lock();
