@@ -35,7 +35,7 @@ wait_for_it = while kill -0 $$! 2>/dev/null; do sleep 1; (( SECONDS % 20 )) || e
 # Builds the program of a Go package (with flags) at the version that its folder is named after. An interrupted build leaves nothing.
 go_install = @mkdir -p $(@D); set -m; GOBIN=$(abspath $(@D)) go install -trimpath -ldflags '-s -w' $(2) $(1)@$(notdir $(@D)) & $(wait_for_it)
 
-.PHONY: help demo test controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench ci clean
+.PHONY: help demo test controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench image ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ simulate-bench: ## Compare hints on random traces with Kubernetes' own (ARGS of 
 
 memory-bench: $(CONTROLPLANE) ## Compare a replica's memory on a large cluster with controller-runtime's caches (Linux)
 	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) benches/memory.sh
+
+image: ## Build the container image with docker, podman or buildah (see docs/image.md)
+	@.ci/image
 
 ci: format-check $(CONTROLPLANE) lint docs test ## All that must hold before a change lands
 
