@@ -13,7 +13,7 @@ use super::decisions::PlanArgs;
 use super::{Failure, values};
 use crate::decide::opt_in::Heuristic;
 use crate::simulate::chart::{self, Line};
-use crate::simulate::generate::{Shape, generate};
+use crate::simulate::generate::{NodeChanges, Shape, generate};
 use crate::simulate::measures::Measures;
 use crate::simulate::trace::{self, Trace};
 use crate::simulate::{self, Point, Rules};
@@ -53,8 +53,17 @@ pub struct Args {
     /// How many events a trace has
     #[arg(long, env = "ZONEWISE_EVENTS", default_value_t = 200, value_name = "NUMBER", value_parser = values::events, allow_negative_numbers = true)]
     events: usize,
+    /// How much of what happens in a made-up trace happens to nodes and zones
+    #[arg(
+        long,
+        env = "ZONEWISE_NODE_CHANGES",
+        value_enum,
+        default_value_t,
+        value_name = "HOW_MANY"
+    )]
+    node_changes: NodeChanges,
     /// Files with traces to play in place of made-up ones; - is standard input
-    #[arg(long, env = "ZONEWISE_TRACE", num_args = 1.., value_delimiter = ',', value_name = "FILE", conflicts_with_all = ["seed", "seeds", "events"])]
+    #[arg(long, env = "ZONEWISE_TRACE", num_args = 1.., value_delimiter = ',', value_name = "FILE", conflicts_with_all = ["seed", "seeds", "events", "node_changes"])]
     trace: Vec<PathBuf>,
     /// Write the traces that are played to a file, which --trace reads
     #[arg(long, env = "ZONEWISE_WRITE_TRACE", value_name = "FILE")]
@@ -176,6 +185,7 @@ impl<'a> Source<'a> {
             Self::Seeds(args) => {
                 let shape = Shape {
                     events: args.events,
+                    node_changes: args.node_changes,
                     ..Shape::default()
                 };
                 let seed = args.seed.wrapping_add(number as u64);

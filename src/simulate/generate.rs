@@ -18,6 +18,18 @@ pub struct Shape {
     pub pods: (usize, usize),
     /// The fewest and the most zones, at most 26.
     pub zones: (usize, usize),
+    /// How much happens to nodes.
+    pub node_changes: NodeChanges,
+}
+
+/// How many of the episodes of a trace are about nodes and zones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum NodeChanges {
+    /// One in six, and one in a hundred is an outage of a zone.
+    #[default]
+    Few,
+    /// Two in five, and three in a hundred are outages: worse than most clusters ever see.
+    Many,
 }
 
 impl Default for Shape {
@@ -26,6 +38,7 @@ impl Default for Shape {
             events: 200,
             pods: (6, 90),
             zones: (2, 4),
+            node_changes: NodeChanges::default(),
         }
     }
 }
@@ -147,16 +160,28 @@ impl Author {
     }
 
     fn episode(&mut self) {
-        match self.dice.below(100) {
-            0..30 => self.rolling_update(),
-            30..55 => self.scale(),
-            55..67 => self.add_node(),
-            67..77 => self.drain_node(),
-            77..83 => self.fail_node(),
-            83..90 => self.resize_node(),
-            90..97 => self.restart_pod(),
-            _ if self.in_outage => {}
-            _ => self.outage(),
+        let drawn = self.dice.below(100);
+        match self.shape.node_changes {
+            NodeChanges::Few => match drawn {
+                0..40 => self.rolling_update(),
+                40..70 => self.scale(),
+                70..82 => self.restart_pod(),
+                82..88 => self.add_node(),
+                88..93 => self.drain_node(),
+                93..96 => self.fail_node(),
+                96..99 => self.resize_node(),
+                _ => self.outage(),
+            },
+            NodeChanges::Many => match drawn {
+                0..30 => self.rolling_update(),
+                30..55 => self.scale(),
+                55..67 => self.add_node(),
+                67..77 => self.drain_node(),
+                77..83 => self.fail_node(),
+                83..90 => self.resize_node(),
+                90..97 => self.restart_pod(),
+                _ => self.outage(),
+            },
         }
     }
 
@@ -273,6 +298,9 @@ impl Author {
     /// A zone is lost that has no more than half of the nodes: with more of them NotReady at once capacity is frozen, and
     /// what is measured here says nothing of the plans.
     fn outage(&mut self) {
+        if self.in_outage {
+            return;
+        }
         let most = self.world.nodes().len() / 2;
         let zones = self.world.milli_cpu_by_zone();
         let zones: Vec<&str> = zones
@@ -404,7 +432,11 @@ mod tests {
     fn traces_have_their_length_and_every_kind_of_event() {
         let mut words = BTreeSet::new();
         for seed in 0..60 {
-            let trace = generate(seed, Shape::default());
+            let shape = Shape {
+                node_changes: [NodeChanges::Few, NodeChanges::Many][usize::from(seed >= 30)],
+                ..Shape::default()
+            };
+            let trace = generate(seed, shape);
             assert_eq!(trace.events.len(), 201);
             words.extend(trace.events.iter().map(Event::word));
         }

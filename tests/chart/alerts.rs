@@ -62,16 +62,20 @@ pub fn metrics(expression: &str) -> BTreeSet<String> {
 
 /// Asserts that the documents tell of each.
 pub fn are_documented(names: &BTreeSet<String>) {
-    let documents = ["docs/serving.md", "docs/controller.md"]
-        .map(text_of)
-        .concat();
+    let documents = [
+        "docs/serving.md",
+        "docs/controller.md",
+        "docs/certificates.md",
+    ]
+    .map(text_of)
+    .concat();
     for name in names {
         let told = [format!("`{name}`"), format!("`{name}{{")]
             .iter()
             .any(|form| documents.contains(form));
         assert!(
             told,
-            "docs/serving.md and docs/controller.md have no metric {name}"
+            "neither docs/serving.md, docs/controller.md nor docs/certificates.md has metric {name}"
         );
     }
 }
