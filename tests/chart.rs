@@ -29,6 +29,8 @@ mod readme;
 mod refusals;
 #[path = "chart/releases.rs"]
 mod releases;
+#[path = "chart/remains.rs"]
+mod remains;
 #[path = "chart/render.rs"]
 mod render;
 #[path = "chart/switches.rs"]

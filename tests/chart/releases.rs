@@ -2,17 +2,16 @@
 //!
 //! zonewise does not run here: the test does to the cluster what its leader does. No kubelet runs pods either.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::discovery::{Discovery, Scope, verbs};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::cluster::{api_for, cluster};
 use super::helm::{Helm, Release, text};
+use super::remains::remains;
 use super::tools::text_of;
 use super::umbrella::copy;
 use super::values::{CA, base64};
@@ -160,49 +159,6 @@ impl Installed<'_> {
             json!([secret.metadata.owner_references, secret.data["data"]]),
         )
     }
-
-    /// Everything in the namespace, and what belongs to the cluster and names the release.
-    async fn remains(&self) -> BTreeSet<String> {
-        let discovery = Discovery::new(self.client.clone())
-            .run()
-            .await
-            .expect("the API server tells its kinds");
-        let mut remains = BTreeSet::new();
-        for (resource, capabilities) in discovery
-            .groups()
-            .flat_map(kube::discovery::ApiGroup::recommended_resources)
-        {
-            if !capabilities.supports_operation(verbs::LIST) {
-                continue;
-            }
-            let api: Api<DynamicObject> = match capabilities.scope {
-                Scope::Namespaced => {
-                    Api::namespaced_with(self.client.clone(), &self.release.namespace, &resource)
-                }
-                Scope::Cluster => Api::all_with(self.client.clone(), &resource),
-            };
-            let found = api
-                .list(&ListParams::default())
-                .await
-                .expect("objects are listed");
-            let names = found
-                .items
-                .into_iter()
-                .filter_map(|object| object.metadata.name);
-            let ours = names.filter(|name| match capabilities.scope {
-                Scope::Namespaced => true,
-                Scope::Cluster => name.contains(&self.release.name),
-            });
-            remains.extend(ours.map(|name| format!("{} {name}", resource.kind)));
-        }
-        let always = ["ServiceAccount default", "ConfigMap kube-root-ca.crt"];
-        remains.retain(|name| {
-            !always.contains(&name.as_str())
-                && !name.starts_with("Event ")
-                && !name.starts_with("Namespace ")
-        });
-        remains
-    }
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
@@ -292,7 +248,7 @@ async fn live(helm: &Helm, name: &str) {
         .helm(&["uninstall", name])
         .unwrap_or_else(|said| panic!("{said}"));
     eventually("nothing is left", async || {
-        let remains = installed.remains().await;
+        let remains = remains(&installed.client, &installed.release).await;
         remains
             .is_empty()
             .then_some(())

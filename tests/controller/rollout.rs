@@ -76,7 +76,9 @@ async fn is_left_alone_with(asked_by: &'static str, limits: ClientLimits, replic
     say(&format!("         with zonewise: {with}"));
     assert!(with.conflicts <= without.conflicts);
     assert!(with.failures <= without.failures);
-    assert!(with.stored <= without.stored + with.slices);
+    // How often the controller writes depends on how the machine was loaded; that each write costs no more does not.
+    let more = with.requests.saturating_sub(without.requests);
+    assert!(with.stored <= without.stored + more + with.slices);
 }
 
 async fn roll(way: Way, with_zonewise: bool) -> Cost {

@@ -86,17 +86,49 @@ pub struct Replica {
     _ports: [Port; 2],
     log: PathBuf,
     arguments: Vec<String>,
+    variables: Vec<(String, String)>,
     child: Mutex<Option<Child>>,
 }
 
 impl Replica {
-    const ENDS_WITHIN: Duration = Duration::from_secs(20);
+    /// The grace period of the chart's pods.
+    const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
     /// Describes a replica whose log will be in `dir`; nothing runs yet.
     #[must_use]
     pub fn new(name: &str, dir: &Path, kubeconfig: &Path, certificates: &Certificates) -> Self {
+        Self::by(name, dir, Vec::new(), |ports| {
+            Self::usual(ports, kubeconfig, certificates)
+        })
+    }
+
+    /// The same with arguments of `zonewise serve` that are made of the two ports, for the webhook and for metrics, and
+    /// with these variables.
+    #[must_use]
+    pub fn by(
+        name: &str,
+        dir: &Path,
+        variables: Vec<(String, String)>,
+        arguments: impl FnOnce([u16; 2]) -> Vec<String>,
+    ) -> Self {
         let ports = [Port::reserve(), Port::reserve()];
         let [webhook_port, metrics_port] = [&ports[0], &ports[1]].map(Port::number);
+        Self {
+            webhook_port,
+            metrics_port,
+            _ports: ports,
+            log: dir.join(format!("{name}.log")),
+            arguments: arguments([webhook_port, metrics_port]),
+            variables,
+            child: Mutex::new(None),
+        }
+    }
+
+    fn usual(
+        [webhook_port, metrics_port]: [u16; 2],
+        kubeconfig: &Path,
+        certificates: &Certificates,
+    ) -> Vec<String> {
         let file = |name: &str| certificates.dir.join(name).display().to_string();
         let arguments = [
             ("--kubeconfig", kubeconfig.display().to_string()),
@@ -116,17 +148,10 @@ impl Replica {
             // Scenes make nodes and count on them at once.
             ("--node-grace", "0s".to_owned()),
         ];
-        Self {
-            webhook_port,
-            metrics_port,
-            _ports: ports,
-            log: dir.join(format!("{name}.log")),
-            arguments: arguments
-                .into_iter()
-                .flat_map(|(flag, value)| [flag.to_owned(), value])
-                .collect(),
-            child: Mutex::new(None),
-        }
+        arguments
+            .into_iter()
+            .flat_map(|(flag, value)| [flag.to_owned(), value])
+            .collect()
     }
 
     /// The same with another flag, in place of one of that name.
@@ -161,7 +186,7 @@ impl Replica {
             .append(true)
             .open(&self.log)
             .expect("the log can be written");
-        let child = spawn(&self.arguments, log);
+        let child = spawn(&self.arguments, &self.variables, log);
         *self.child() = Some(child);
     }
 
@@ -183,16 +208,20 @@ impl Replica {
         .await;
     }
 
-    /// Sends SIGTERM and waits for the end.
-    pub async fn stop(&self) -> ExitStatus {
-        let mut child = self.child().take().expect("it runs");
-        let told = Command::new("kill")
-            .args(["-TERM", &child.id().to_string()])
-            .status();
+    /// Sends a signal, by its name.
+    pub fn signal(&self, signal: &str) {
+        let process = self.child().as_ref().expect("it runs").id().to_string();
+        let told = Command::new("kill").args(["-s", signal, &process]).status();
         assert!(
             told.is_ok_and(|status| status.success()),
-            "kill -TERM failed"
+            "kill -s {signal} failed"
         );
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn stop(&self) -> ExitStatus {
+        self.signal("TERM");
+        let mut child = self.child().take().expect("it runs");
         let status = within(
             Self::ENDS_WITHIN,
             "zonewise ends after SIGTERM",
@@ -301,11 +330,12 @@ fn zonewise() -> Command {
     command
 }
 
-fn spawn(arguments: &[String], log: File) -> Child {
+fn spawn(arguments: &[String], variables: &[(String, String)], log: File) -> Child {
     let mut command = zonewise();
     command
         .arg("serve")
         .args(arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

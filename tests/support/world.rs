@@ -233,7 +233,8 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-async fn client_for(control_plane: &ControlPlane) -> Client {
+/// A client of an administrator.
+pub async fn client_for(control_plane: &ControlPlane) -> Client {
     let kubeconfig =
         Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
     let options = KubeConfigOptions::default();
@@ -243,8 +244,8 @@ async fn client_for(control_plane: &ControlPlane) -> Client {
     Client::try_from(config).expect("the kubeconfig makes a client")
 }
 
-/// KWOK gives pods the address of the node until it knows the node, so a managed node is waited for.
-async fn create_node(client: &Client, node: &Node) {
+/// Creates a node. KWOK gives pods the address of the node until it knows the node, so a managed node is waited for.
+pub async fn create_node(client: &Client, node: &Node) {
     let nodes: Api<Node> = Api::all(client.clone());
     nodes
         .create(&PostParams::default(), node)
