@@ -237,7 +237,7 @@ impl Work {
         now: Instant,
     ) {
         self.panicking.remove(name);
-        if self.term.is_some() {
+        if self.term.is_some() && self.is_active() {
             let bypassed =
                 |slice: &&DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
             let bypassed = look.drifted.iter().filter(bypassed).count();

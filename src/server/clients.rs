@@ -100,10 +100,15 @@ impl ClientCa {
             return Ok(());
         }
         let leaf = Certificate::read(leaf).map_err(NotAdmitted::Invalid)?;
-        let shown: Vec<String> = leaf.common_name.into_iter().chain(leaf.names).collect();
-        if shown.iter().any(|name| self.names.contains(name)) {
+        let is_named = |name: &String| self.names.contains(name);
+        // DNS names go by no case.
+        let is_named_as_dns =
+            |name: &String| self.names.iter().any(|n| n.eq_ignore_ascii_case(name));
+        if leaf.common_name.as_ref().is_some_and(is_named) || leaf.names.iter().any(is_named_as_dns)
+        {
             return Ok(());
         }
+        let shown: Vec<String> = leaf.common_name.into_iter().chain(leaf.names).collect();
         let shown = crate::words::for_a_line(&format!("{shown:?}"));
         Err(NotAdmitted::OtherName { shown })
     }

@@ -26,12 +26,7 @@ pub const NOT_LOOKED_AT: [&str; 2] = [
 /// The test of README.md passes. Gives what its ServiceAccount may do, which is gone by then.
 pub async fn passes(site: &Site) -> Account {
     let test = command("helm -n zonewise test ");
-    // Logs are the kubelet's to give.
-    let words = test
-        .split_whitespace()
-        .skip(1)
-        .filter(|word| *word != "--logs");
-    let words: Vec<&str> = words.collect();
+    let words: Vec<&str> = test.split_whitespace().skip(1).collect();
     let mut helm = site.helm_command(&words);
     let helm = helm.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let helm = helm.expect("helm runs");

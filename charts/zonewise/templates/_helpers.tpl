@@ -140,7 +140,10 @@ Whether API servers are to call it. If not, no pod runs and nothing is permitted
 {{- if ne (include "zonewise.mode" .) "Off" }}true{{ end -}}
 {{- end -}}
 
-{{- define "zonewise.args" -}}
+{{/*
+What decisions follow, for those who decide and those who check.
+*/}}
+{{- define "zonewise.decisionArgs" -}}
 {{- $fullname := include "zonewise.fullname" . -}}
 {{- $namespace := include "zonewise.namespace" . -}}
 - --mode={{ include "zonewise.mode" . }}
@@ -152,6 +155,12 @@ Whether API servers are to call it. If not, no pod runs and nothing is permitted
 - --excluded-node-labels={{ join "," . }}
 {{- end }}
 - --own-service={{ $namespace }}/{{ $fullname }}
+{{- end }}
+
+{{- define "zonewise.args" -}}
+{{- $fullname := include "zonewise.fullname" . -}}
+{{- $namespace := include "zonewise.namespace" . -}}
+{{ include "zonewise.decisionArgs" . }}
 - --controller={{ .Values.controller.enabled }}
 {{- if .Values.controller.enabled }}
 - --lease-namespace={{ $namespace }}
@@ -218,7 +227,7 @@ podAntiAffinity:
 {{- $selector := dict "matchLabels" (include "zonewise.selectorLabels" . | fromYaml) -}}
 {{- $constraints := list -}}
 {{- range .Values.topologySpreadConstraints -}}
-{{- $constraints = append $constraints (merge dict . (dict "labelSelector" $selector)) -}}
+{{- $constraints = append $constraints (hasKey . "labelSelector" | ternary . (merge (dict "labelSelector" $selector) .)) -}}
 {{- end -}}
 {{- toYaml $constraints -}}
 {{- end -}}

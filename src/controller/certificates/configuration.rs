@@ -73,6 +73,8 @@ struct Webhook {
     cas: Vec<Certificate>,
     /// The name that an API server expects in the certificate.
     server: Option<String>,
+    /// Whether it names a Service rather than a URL.
+    has_service: bool,
 }
 
 /// Whether an API server that goes by it would trust a certificate.
@@ -155,12 +157,13 @@ impl Configuration {
         self.webhooks.iter().all(|webhook| webhook.bundle == bundle)
     }
 
-    /// Whether an API server goes by its host's own CAs for some webhook of it.
+    /// Whether an API server goes by its host's own CAs for some webhook of it, and these may vouch for it: no public CA signs
+    /// the name of a Service.
     #[must_use]
-    pub fn lacks_bundle(&self) -> bool {
+    pub fn goes_by_the_hosts_cas(&self) -> bool {
         self.webhooks
             .iter()
-            .any(|webhook| webhook.bundle.is_empty())
+            .any(|webhook| webhook.bundle.is_empty() && !webhook.has_service)
     }
 
     /// Whether this CA is in the bundle of every webhook of it.
@@ -203,12 +206,14 @@ impl Webhook {
         let bundle = bundle.unwrap_or_default();
         let service =
             text("/clientConfig/service/name").zip(text("/clientConfig/service/namespace"));
+        let has_service = service.is_some();
         let service = service.map(|(name, namespace)| format!("{name}.{namespace}.svc"));
         let url = || text("/clientConfig/url").and_then(host);
         Self {
             name: text("/name").unwrap_or_default().to_owned(),
             cas: read::certificates(&bundle).0,
             server: service.or_else(url),
+            has_service,
             bundle,
         }
     }

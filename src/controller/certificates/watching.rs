@@ -55,7 +55,7 @@ impl Watching {
         let mut judged = Vec::new();
         for name in &self.configurations {
             judged.push(match name.get(&self.client).await {
-                Ok(configuration) if configuration.lacks_bundle() => {
+                Ok(configuration) if configuration.goes_by_the_hosts_cas() => {
                     Trust::Unknown("it goes by the CAs of the API server's host".to_owned())
                 }
                 Ok(configuration) => match configuration.trusts(serving.chain(), now) {
