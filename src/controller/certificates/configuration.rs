@@ -292,4 +292,17 @@ mod tests {
         let late = configuration(&made.ca, &service("zonewise")).trusts(&chain, over);
         assert!(matches!(late, Trust::Distrusted(_)), "{late:?}");
     }
+
+    #[test]
+    fn without_a_bundle_the_hosts_cas_may_vouch_for_a_url_and_never_for_a_service() {
+        let goes =
+            |bundle: &str, client: Value| configuration(bundle, &client).goes_by_the_hosts_cas();
+        let url = json!({"url": "https://zonewise.example.com/mutate"});
+        assert!(goes("", url.clone()));
+        assert!(!goes("some", url));
+        assert!(!goes(
+            "",
+            json!({"service": {"name": "zonewise", "namespace": "zw"}})
+        ));
+    }
 }
