@@ -14,7 +14,7 @@ use crate::site::{Site, json_of};
 use crate::support::wait::eventually;
 
 /// The test's ServiceAccount, which is its pod's name, too.
-const CHECK: &str = "zonewise-check";
+const CHECK: &str = "zonewise.check";
 
 /// What the chart does not let the test look at. It asks, is refused, and says so in warnings: docs/check.md has what more
 /// it could be given.

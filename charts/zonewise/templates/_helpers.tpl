@@ -108,8 +108,11 @@ Off and off are false in YAML unless they are quoted.
 {{- .Values.serviceAccount.name | default (include "zonewise.fullname" .) -}}
 {{- end -}}
 
+{{/*
+With a dot, which no fullname has: else a release of that name would lose its ServiceAccount to another's test.
+*/}}
 {{- define "zonewise.checkName" -}}
-{{- printf "%s-check" (include "zonewise.fullname" . | trunc 57 | trimAll "-") -}}
+{{- printf "%s.check" (include "zonewise.fullname" .) -}}
 {{- end -}}
 
 {{- define "zonewise.dnsName" -}}
