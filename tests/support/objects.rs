@@ -134,7 +134,7 @@ pub fn slice(
 /// Creates the Lease as a leader leaves it: the first leader of a fresh installation would wait out a whole lease.
 pub async fn free_lease(client: &Client) {
     let lease = from_json(json!({
-        "metadata": {"name": "zonewise"},
+        "metadata": {"name": "zonewise", "annotations": {"zonewise.dev/released-by": "nobody"}},
         "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
     }));
     let leases: Api<Lease> = Api::default_namespaced(client.clone());

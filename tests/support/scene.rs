@@ -152,14 +152,33 @@ impl<'w> Scene<'w> {
 
     /// The same with another port.
     pub async fn pods_listening_on(&self, port: u16, app: &str, nodes: &[(&str, usize)]) {
-        const AT_ONCE: usize = 16;
-        let on = |&(node, count): &(&str, usize)| {
+        // KWOK makes a node's pool of addresses with its first pod, and of two at once it may give both the same address.
+        let first = nodes.iter().filter(|(_, count)| *count > 0);
+        let first: Vec<Pod> = first.map(|(node, _)| pod(app, node, port)).collect();
+        self.create_pods(&first).await;
+        eventually("the first pods have addresses", async || {
+            let of_app = ListParams::default().labels(&format!("app={app}"));
+            let pods = self.api::<Pod>().list(&of_app).await;
+            let pods = pods.map_err(|error| error.to_string())?.items;
+            let has_address = |pod: &&Pod| pod.status.as_ref().is_some_and(|s| s.pod_ip.is_some());
+            let left = pods.len() - pods.iter().filter(has_address).count();
+            (left == 0)
+                .then_some(())
+                .ok_or_else(|| format!("{left} have none"))
+        })
+        .await;
+        let others = |&(node, count): &(&str, usize)| {
             let (app, node) = (app.to_owned(), node.to_owned());
-            (0..count).map(move |_| pod(&app, &node, port))
+            (1..count).map(move |_| pod(&app, &node, port))
         };
-        let pods: Vec<Pod> = nodes.iter().flat_map(on).collect();
+        let others: Vec<Pod> = nodes.iter().flat_map(others).collect();
+        self.create_pods(&others).await;
+    }
+
+    async fn create_pods(&self, pods: &[Pod]) {
+        const AT_ONCE: usize = 16;
         let (api, params) = (&self.api::<Pod>(), &PostParams::default());
-        let created = futures::stream::iter(&pods)
+        let created = futures::stream::iter(pods)
             .map(|pod| api.create(params, pod))
             .buffer_unordered(AT_ONCE);
         created
