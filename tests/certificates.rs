@@ -20,14 +20,11 @@ mod rotation;
 mod stage;
 mod support;
 
-use std::panic::AssertUnwindSafe;
-use std::time::Instant;
-
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
 use stage::Stage;
-use support::world::say;
+use support::play::{are_all_chosen, chosen, failure};
 
 type Play = for<'s> fn(&'s Stage) -> LocalBoxFuture<'s, ()>;
 
@@ -51,32 +48,15 @@ const SCENES: [(usize, &str, Play); 9] = scenes![
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_look_after_themselves() {
-    let chosen = std::env::var("ZONEWISE_SCENES").ok();
-    let is_chosen = |number: usize| {
-        let chosen = chosen.as_deref();
-        chosen.is_none_or(|list| list.split(',').any(|n| n.trim() == number.to_string()))
-    };
     let stage = Stage::start().await;
     let mut failed = Vec::new();
-    for (number, title, play) in SCENES {
-        if !is_chosen(number) {
-            continue;
-        }
-        let started = Instant::now();
+    for (number, title, play) in chosen(SCENES) {
         stage.clear().await;
-        let played = AssertUnwindSafe(play(&stage)).catch_unwind().await;
-        let verdict = if played.is_ok() { "ok" } else { "FAILED" };
-        say(&format!(
-            "scene {number} {title}: {verdict} ({:.1?})",
-            started.elapsed()
-        ));
-        if played.is_err() {
-            failed.push(number);
-        }
+        failed.extend(failure(number, title, play(&stage)).await);
     }
     assert!(failed.is_empty(), "scenes that failed: {failed:?}");
     assert_eq!(stage.refused(), Vec::<String>::new());
-    if chosen.is_none() {
+    if are_all_chosen() {
         assert_eq!(stage.unused(), Vec::<String>::new());
     }
 }

@@ -23,6 +23,8 @@ mod helm;
 mod names;
 #[path = "chart/permissions.rs"]
 mod permissions;
+#[path = "support/program.rs"]
+mod program;
 #[path = "chart/readme.rs"]
 mod readme;
 #[path = "chart/refusals.rs"]

@@ -11,13 +11,11 @@ mod command;
 mod strips;
 mod support;
 
-use std::panic::AssertUnwindSafe;
-use std::time::Instant;
-
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use support::world::{World, say};
+use support::play::{chosen, failure};
+use support::world::World;
 
 type Play = for<'a> fn(&'a World) -> LocalBoxFuture<'a, ()>;
 
@@ -46,27 +44,10 @@ const SCENES: [(usize, &str, Play); 13] = scenes![
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_is_told_and_hints_are_taken_away() {
     let world = World::start().await;
-    let chosen = std::env::var("ZONEWISE_SCENES").ok();
-    let is_chosen = |number: usize| {
-        let chosen = chosen.as_deref();
-        chosen.is_none_or(|list| list.split(',').any(|n| n.trim() == number.to_string()))
-    };
     let mut failed = Vec::new();
-    for (number, title, play) in SCENES {
-        if !is_chosen(number) {
-            continue;
-        }
-        let started = Instant::now();
+    for (number, title, play) in chosen(SCENES) {
         checks::register_afresh(&world).await;
-        let played = AssertUnwindSafe(play(&world)).catch_unwind().await;
-        let verdict = if played.is_ok() { "ok" } else { "FAILED" };
-        say(&format!(
-            "scene {number:2} {title}: {verdict} ({:.1?})",
-            started.elapsed()
-        ));
-        if played.is_err() {
-            failed.push(number);
-        }
+        failed.extend(failure(number, title, play(&world)).await);
     }
     assert!(failed.is_empty(), "scenes that failed: {failed:?}");
 }

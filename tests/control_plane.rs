@@ -14,6 +14,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
 use scenes::{capacity, endpoints, opt_in, writes};
+use support::play::{chosen, say_verdict};
 use support::scene::Scene;
 use support::world::{World, say};
 
@@ -63,7 +64,7 @@ async fn the_api_server_stores_right_hints() {
         started.elapsed()
     ));
     let mut failed = Vec::new();
-    for (number, title, play) in chosen_scenes() {
+    for (number, title, play) in chosen(SCENES) {
         if !play_scene(&world, number, title, play).await {
             failed.push(number);
         }
@@ -82,18 +83,6 @@ async fn the_api_server_stores_right_hints() {
     );
 }
 
-fn chosen_scenes() -> impl Iterator<Item = (usize, &'static str, Play)> {
-    let chosen: Option<Vec<usize>> = std::env::var("ZONEWISE_SCENES").ok().map(|text| {
-        let number = |n: &str| n.trim().parse();
-        let numbers = text.split(',').map(number).collect::<Result<_, _>>();
-        numbers.expect("ZONEWISE_SCENES is a list of numbers with commas")
-    });
-    SCENES.into_iter().filter(move |(number, ..)| {
-        let chosen = chosen.as_ref();
-        chosen.is_none_or(|chosen| chosen.contains(number))
-    })
-}
-
 /// Plays a scene and tidies up after it. Whether it went well, in the eyes of the API server too.
 async fn play_scene(world: &World, number: usize, title: &str, play: Play) -> bool {
     let started = Instant::now();
@@ -108,11 +97,7 @@ async fn play_scene(world: &World, number: usize, title: &str, play: Play) -> bo
         Ok(Err(_)) => faults.push(format!("it did not end within {SCENE_ENDS_WITHIN:?}")),
         Err(panic) => faults.push(message_of(&*panic)),
     }
-    let verdict = if faults.is_empty() { "ok" } else { "FAILED" };
-    say(&format!(
-        "scene {number:2} {title}: {verdict} ({:.1?})",
-        started.elapsed()
-    ));
+    say_verdict(number, title, faults.is_empty(), started);
     if !faults.is_empty() {
         say(&format!("{}\n{}", faults.join("\n"), scene.report().await));
     }

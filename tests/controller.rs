@@ -24,13 +24,10 @@ mod way;
 #[path = "controller/webhook_gone.rs"]
 mod webhook_gone;
 
-use std::panic::AssertUnwindSafe;
-use std::time::Instant;
-
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use support::world::say;
+use support::play::{chosen, failure};
 
 type Play = fn() -> LocalBoxFuture<'static, ()>;
 
@@ -52,26 +49,9 @@ const SCENES: [(usize, &str, Play); 7] = scenes![
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slices_that_nobody_writes_are_mended() {
-    let chosen = std::env::var("ZONEWISE_SCENES").ok();
-    let is_chosen = |number: usize| {
-        let chosen = chosen.as_deref();
-        chosen.is_none_or(|list| list.split(',').any(|n| n.trim() == number.to_string()))
-    };
     let mut failed = Vec::new();
-    for (number, title, play) in SCENES {
-        if !is_chosen(number) {
-            continue;
-        }
-        let started = Instant::now();
-        let played = AssertUnwindSafe(play()).catch_unwind().await;
-        let verdict = if played.is_ok() { "ok" } else { "FAILED" };
-        say(&format!(
-            "scene {number} {title}: {verdict} ({:.1?})",
-            started.elapsed()
-        ));
-        if played.is_err() {
-            failed.push(number);
-        }
+    for (number, title, play) in chosen(SCENES) {
+        failed.extend(failure(number, title, play()).await);
     }
     assert!(failed.is_empty(), "scenes that failed: {failed:?}");
 }

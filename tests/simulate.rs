@@ -4,3 +4,5 @@
 mod command;
 #[path = "simulate/guarantee.rs"]
 mod guarantee;
+#[path = "support/program.rs"]
+mod program;

@@ -10,6 +10,8 @@ mod api_server;
 mod objects;
 #[path = "support/port.rs"]
 mod port;
+#[path = "support/program.rs"]
+mod program;
 #[path = "watch_faults/zonewise.rs"]
 mod zonewise;
 

@@ -11,9 +11,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,6 +22,7 @@ use crate::support::control_plane::{ClientLimits, ControlPlane};
 use crate::support::objects::{self, ZONES, from_json};
 use crate::support::replica::{Certificates, Replica};
 use crate::support::wait::{eventually, within};
+use crate::support::world::is_ready;
 use crate::support::{metrics, webhook};
 
 pub const NAMESPACE: &str = "zonewise";
@@ -46,13 +46,8 @@ impl Stage {
         let control_plane = tokio::task::spawn_blocking(start)
             .await
             .expect("the control plane starts");
-        let kubeconfig = Kubeconfig::read_from(&control_plane.ready.kubeconfig);
-        let kubeconfig = kubeconfig.expect("the kubeconfig can be read");
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let config = config.expect("the kubeconfig is complete");
         let stage = Self {
-            client: Client::try_from(config).expect("the kubeconfig makes a client"),
+            client: control_plane.client().await,
             control_plane,
             dir: TempDir::new().expect("a temporary folder can be made"),
         };
@@ -382,14 +377,4 @@ fn serves_until(replica: &Replica, until: i64) -> Result<(), String> {
 pub fn number(replica: &Replica, metric: &str, labels: &[(&str, &str)]) -> f64 {
     let text = replica.metrics().unwrap_or_else(|error| panic!("{error}"));
     metrics::sum(&text, metric, labels)
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .any(|c| c.type_ == "Ready" && c.status == "True");
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    ready && taints.is_none_or(Vec::is_empty)
 }

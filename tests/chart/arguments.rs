@@ -2,12 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::helm::{Helm, Release};
+use super::program::zonewise;
 use super::switches::switches;
 use super::values::{certificates, merged, ways};
 
@@ -89,16 +90,6 @@ users: [{name: none, user: {token: none}}]
 contexts: [{name: none, context: {cluster: none, user: none, namespace: zonewise}}]
 current-context: none
 ";
-
-fn zonewise() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ZONEWISE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
 
 /// Asserts that the program goes to work with the arguments that these values give.
 fn works(pod: &Pod, values: &Value) {

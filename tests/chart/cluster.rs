@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -21,7 +20,7 @@ static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 /// A client of an administrator, and the kubeconfig.
 pub async fn cluster() -> (Client, &'static Path) {
     let shared = SHARED.get_or_init(start).await;
-    (client_of(shared).await, &shared.ready.kubeconfig)
+    (shared.client().await, &shared.ready.kubeconfig)
 }
 
 /// The API server's audit log, as far as it is written.
@@ -33,16 +32,8 @@ pub async fn audit_log() -> String {
 async fn start() -> ControlPlane {
     let started = tokio::task::spawn_blocking(ControlPlane::start);
     let control_plane = started.await.expect("the control plane starts");
-    install_crds(&client_of(&control_plane).await).await;
+    install_crds(&control_plane.client().await).await;
     control_plane
-}
-
-async fn client_of(control_plane: &ControlPlane) -> Client {
-    let kubeconfig =
-        Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    Client::try_from(config.expect("the kubeconfig is complete")).expect("it makes a client")
 }
 
 async fn install_crds(client: &Client) {

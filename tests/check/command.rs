@@ -1,24 +1,13 @@
 //! The program's commands, and what they say.
 
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::program::zonewise;
 use crate::support::wait::eventually;
 use crate::support::world::World;
-
-/// A command of the program, with no terminal and no variables of its own.
-pub fn zonewise(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ZONEWISE_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
 
 /// What a command that has ended said.
 #[derive(Debug)]
@@ -41,7 +30,8 @@ impl From<Output> for Said {
 
 /// Runs a command to its end, where that holds up nobody.
 pub async fn run(arguments: &[&str]) -> Said {
-    let mut command = zonewise(arguments);
+    let mut command = zonewise();
+    command.args(arguments);
     let ended = tokio::task::spawn_blocking(move || command.output());
     let output = ended.await.expect("no panic");
     output.expect("zonewise runs").into()
@@ -49,8 +39,11 @@ pub async fn run(arguments: &[&str]) -> Said {
 
 /// Starts a command whose end is waited for later.
 pub fn start(arguments: &[&str]) -> Child {
-    let mut command = zonewise(arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = zonewise();
+    command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().expect("zonewise starts")
 }
 

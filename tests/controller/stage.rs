@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -23,6 +23,7 @@ use crate::support::objects::{self, SERVICE_NAME, ZONES, from_json};
 use crate::support::proxy::Proxy;
 use crate::support::replica::{Certificates, Replica};
 use crate::support::wait::{eventually, within};
+use crate::support::world::is_ready;
 use crate::support::{metrics, slices, webhook};
 
 /// CPUs of a node.
@@ -55,7 +56,7 @@ impl Stage {
         let control_plane = tokio::task::spawn_blocking(start)
             .await
             .expect("the control plane starts");
-        let client = client_for(&control_plane).await;
+        let client = control_plane.client().await;
         let dir = TempDir::new().expect("a temporary folder can be made");
         let certificates = Certificates::generate(dir.path());
         let stage = Self {
@@ -523,23 +524,4 @@ pub async fn metric_is(replica: &Replica, metric: &str, labels: &[(&str, &str)],
             .ok_or_else(|| format!("it is {found}"))
     })
     .await;
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .any(|c| c.type_ == "Ready" && c.status == "True");
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    ready && taints.is_none_or(Vec::is_empty)
-}
-
-async fn client_for(control_plane: &ControlPlane) -> Client {
-    let kubeconfig =
-        Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .expect("the kubeconfig is complete");
-    Client::try_from(config).expect("the kubeconfig makes a client")
 }

@@ -9,8 +9,9 @@ use serde_json::json;
 use crate::helm::said;
 use crate::installation::command;
 use crate::permissions::Account;
-use crate::pods::{texts, zonewise};
+use crate::pods::texts;
 use crate::site::{Site, json_of};
+use crate::support::program::zonewise;
 use crate::support::wait::eventually;
 
 /// The test's ServiceAccount, which is its pod's name, too.
@@ -70,7 +71,8 @@ async fn looks_at_the_service(site: &Site, arguments: &[String]) {
 async fn check(site: &Site, arguments: &[String]) -> Result<String, String> {
     let kubeconfig = site.kubeconfig_of(CHECK).await.display().to_string();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut command = zonewise(&[&arguments[..], &["--kubeconfig", &kubeconfig]].concat());
+    let mut command = zonewise();
+    command.args([&arguments[..], &["--kubeconfig", &kubeconfig]].concat());
     let output = tokio::task::block_in_place(|| command.output());
     said(&output.expect("zonewise runs"))
 }

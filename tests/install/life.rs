@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::helm::{Release, text};
 use crate::hints;
-use crate::pods::{roll_out, zonewise};
+use crate::pods::roll_out;
 use crate::remains::remains;
 use crate::site::{SHOP, Site, held};
+use crate::support::program::zonewise;
 use crate::support::slices;
 use crate::support::wait::eventually;
 use crate::tools::{chart, text_of};
@@ -173,7 +174,8 @@ pub async fn is_off_and_on_again(site: &mut Site) {
 
 async fn strip(site: &Site) {
     let kubeconfig = site.kubeconfig();
-    let mut command = zonewise(&["strip", "-A", "--yes", "--kubeconfig", &kubeconfig]);
+    let mut command = zonewise();
+    command.args(["strip", "-A", "--yes", "--kubeconfig", &kubeconfig]);
     let output = tokio::task::block_in_place(|| command.output()).expect("zonewise runs");
     let told = crate::helm::said(&output).unwrap_or_else(|said| panic!("{said}"));
     assert!(told.contains("shop/by-hand-1 lost 9 hints\n"), "{told}");

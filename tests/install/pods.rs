@@ -1,7 +1,6 @@
 //! What the kubelet would do: a process for each pod.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -146,16 +145,4 @@ pub fn texts(list: &Value) -> Vec<String> {
     let texts = list.as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     texts.map(text).collect()
-}
-
-/// A command of the program with no variables of its own.
-pub fn zonewise(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ZONEWISE_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments).stdin(std::process::Stdio::null());
-    command
 }

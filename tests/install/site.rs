@@ -46,7 +46,7 @@ impl Site {
     pub async fn start() -> Self {
         let control_plane = tokio::task::spawn_blocking(ControlPlane::start).await;
         let control_plane = control_plane.expect("the control plane starts");
-        let client = world::client_for(&control_plane).await;
+        let client = control_plane.client().await;
         let namespace: Namespace = from_json(json!({"metadata": {"name": SHOP}}));
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let created = namespaces.create(&PostParams::default(), &namespace).await;

@@ -1,17 +1,15 @@
 //! The command, run as a user would.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::program::zonewise;
+
 fn simulate(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    let variables = std::env::vars().filter(|(name, _)| name.starts_with("ZONEWISE_"));
-    for (name, _) in variables {
-        command.env_remove(name);
-    }
+    let mut command = zonewise();
     command.arg("simulate").args(arguments).output().unwrap()
 }
 

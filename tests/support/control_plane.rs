@@ -6,6 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde::Deserialize;
 
 /// How many requests the controllers may send.
@@ -94,6 +96,18 @@ impl ControlPlane {
         };
         let ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
         Self { child, ready }
+    }
+}
+
+impl ControlPlane {
+    /// A client of an administrator.
+    pub async fn client(&self) -> Client {
+        let kubeconfig = Kubeconfig::read_from(&self.ready.kubeconfig);
+        let kubeconfig = kubeconfig.expect("the kubeconfig can be read");
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let config = config.expect("the kubeconfig is complete");
+        Client::try_from(config).expect("the kubeconfig makes a client")
     }
 }
 

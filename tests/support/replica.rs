@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::port::Port;
+use super::program::zonewise;
 use super::wait::{eventually, within};
 use super::{http, metrics};
 
@@ -318,16 +319,6 @@ impl Drop for Replica {
 #[must_use]
 pub fn is_ready(metrics_port: u16) -> bool {
     http::get(metrics_port, "/readyz").is_ok_and(|(status, _)| status == 200)
-}
-
-fn zonewise() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ZONEWISE_") {
-            command.env_remove(name);
-        }
-    }
-    command
 }
 
 fn spawn(arguments: &[String], variables: &[(String, String)], log: File) -> Child {

@@ -4,10 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::audit::AuditLog;
@@ -41,7 +39,7 @@ impl World {
         let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
             .await
             .expect("the control plane starts");
-        let client = client_for(&control_plane).await;
+        let client = control_plane.client().await;
         objects::free_lease(&client).await;
         for zone in ZONES {
             let (name, dual) = (node_name(zone), dual_node_name(zone));
@@ -233,17 +231,6 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// A client of an administrator.
-pub async fn client_for(control_plane: &ControlPlane) -> Client {
-    let kubeconfig =
-        Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("the kubeconfig can be read");
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .expect("the kubeconfig is complete");
-    Client::try_from(config).expect("the kubeconfig makes a client")
-}
-
 /// Creates a node. KWOK gives pods the address of the node until it knows the node, so a managed node is waited for.
 pub async fn create_node(client: &Client, node: &Node) {
     let nodes: Api<Node> = Api::all(client.clone());
@@ -267,15 +254,13 @@ pub async fn create_node(client: &Client, node: &Node) {
     .await;
 }
 
-fn is_ready(node: &Node) -> bool {
-    let json = serde_json::to_value(node).expect("a node is JSON");
-    let conditions = json["status"]["conditions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let untainted = json["spec"]["taints"].as_array().is_none_or(Vec::is_empty);
-    untainted
-        && conditions
-            .iter()
-            .any(|c: &Value| c["type"] == "Ready" && c["status"] == "True")
+/// Whether pods may be on a node.
+pub fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c.type_ == "Ready" && c.status == "True");
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    ready && taints.is_none_or(Vec::is_empty)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::api_server::{ApiServer, Resource};
 use super::port::Port;
+use super::program::zonewise;
 
 /// How long anything may take unless a test says otherwise.
 const LONG_ENOUGH: Duration = Duration::from_secs(20);
@@ -50,7 +51,7 @@ impl Zonewise {
         let kubeconfig = write_kubeconfig(dir.path(), api.port());
         let file = |name: &str| dir.path().join(name);
         let log = std::fs::File::create(file("log")).expect("a log file");
-        let child = program()
+        let child = zonewise()
             .arg("serve")
             .arg("--kubeconfig")
             .arg(kubeconfig)
@@ -404,23 +405,12 @@ fn hints_after(slice: &Value, response: &Value) -> String {
     endpoints.map(hint).collect::<Vec<_>>().join(" ")
 }
 
-/// The binary, which the environment that tests run in must not configure.
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zonewise"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("ZONEWISE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
 fn loopback(port: &Port) -> String {
     format!("127.0.0.1:{}", port.number())
 }
 
 fn make_certificates(dir: &Path) -> TlsConnector {
-    let made = program()
+    let made = zonewise()
         .args(["certs", "generate", "--dns", "localhost", "--dir"])
         .arg(dir)
         .output()
