@@ -4,6 +4,7 @@
 //! one that holds the [`lease`].
 
 pub mod agenda;
+pub mod call;
 mod calls;
 pub mod certificates;
 pub mod drift;

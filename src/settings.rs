@@ -3,6 +3,9 @@
 use crate::planner::allocation::Threshold;
 use crate::planner::keep::KeepRules;
 
+/// By which name the API server notes what zonewise writes.
+pub const FIELD_MANAGER: &str = "zonewise";
+
 /// What zonewise does with its decisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]

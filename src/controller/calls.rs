@@ -3,13 +3,12 @@
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::agenda::{Outcome, SliceName};
-use super::lease::WRITE_TIME;
+use super::call::{Failed, call};
 use crate::cluster::key::Key;
 use crate::cluster::wire::{EndpointSlice, Wire as _};
-use crate::words::{for_a_line, with_causes};
+use crate::settings::FIELD_MANAGER;
 
 /// What came of a call; what is the matter where it failed, of a length that fits a log line.
 pub(super) type Answer<T> = Result<T, String>;
@@ -35,15 +34,14 @@ pub(super) async fn ask_again(
         .map_or("", |(namespace, _)| namespace);
     let url = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
     let parameters = PatchParams {
-        field_manager: Some("zonewise".into()),
+        field_manager: Some(FIELD_MANAGER.into()),
         ..PatchParams::default()
     };
-    let request = kube::core::Request::new(url)
-        .patch(slice, &parameters, &Patch::Merge(json!({})))
-        .map_err(|error| for_a_line(&with_causes(&error)))?;
-    let answer = in_time(client.request::<EndpointSlice<Box<str>>>(request)).await?;
-    let Some(stored) = answer else {
-        return Ok(Outcome::Gone);
+    let request = kube::core::Request::new(url).patch(slice, &parameters, &Patch::Merge(json!({})));
+    let stored = match call::<EndpointSlice<Box<str>>>(&client, request).await {
+        Ok(stored) => stored,
+        Err(Failed::Absent) => return Ok(Outcome::Gone),
+        Err(failed) => return Err(failed.problem()),
     };
     let version = stored.metadata().and_then(|m| m.resource_version.text());
     let version = Key::of(version.unwrap_or_default());
@@ -57,23 +55,13 @@ pub(super) async fn ask_again(
 /// How the MutatingWebhookConfiguration of this name stands.
 pub(super) async fn configuration(client: Client, name: &str) -> Answer<Configuration> {
     let url = format!("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}");
-    let request = hyper::Request::get(url).body(Vec::new());
-    let request = request.map_err(|error| for_a_line(&with_causes(&error)))?;
-    let Some(object) = in_time(client.request::<Value>(request)).await? else {
-        return Ok(Configuration::Absent);
+    let object = match call::<Value>(&client, hyper::Request::get(url).body(Vec::new())).await {
+        Ok(object) => object,
+        Err(Failed::Absent) => return Ok(Configuration::Absent),
+        Err(failed) => return Err(failed.problem()),
     };
     match object.pointer("/metadata/resourceVersion") {
         Some(version) => Ok(Configuration::Version(version.to_string())),
         None => Err("the answer has no resourceVersion".to_owned()),
-    }
-}
-
-/// The answer of a call; nothing where the object is not there.
-async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Answer<Option<T>> {
-    match timeout(WRITE_TIME, call).await {
-        Ok(Ok(answer)) => Ok(Some(answer)),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
-        Ok(Err(error)) => Err(for_a_line(&with_causes(&error))),
-        Err(_) => Err(format!("no answer within {WRITE_TIME:.0?}")),
     }
 }

@@ -15,7 +15,6 @@
 //! name, in the own namespace; `get` and `patch` on the webhook configurations by their names. Where certificates come from
 //! files, `get` alone is needed, for [`watching`].
 
-pub mod call;
 pub mod configuration;
 pub mod contents;
 pub mod metrics;
@@ -33,7 +32,6 @@ use kube::Client;
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 
-use self::call::Failed;
 use self::configuration::{Configuration, ConfigurationName, Trust, worst};
 use self::contents::{Contents, Data};
 use self::metrics::CertificateMetrics;
@@ -42,6 +40,7 @@ use self::plan::{CaStep, Circumstances, Plan, plan};
 use self::rules::Rules;
 use self::secret::{Secret, SecretName};
 use self::told::Told;
+use super::call::Failed;
 use super::lease::Claim;
 use super::owner::Owner;
 use crate::certs;
@@ -244,15 +243,7 @@ impl Work {
 
     fn trust(&self, serving: &ServingCertificate, seen: &[Seen], now: OffsetDateTime) -> Trust {
         let judged = self.with.configurations.iter().zip(seen);
-        worst(judged.map(|(name, seen)| match seen {
-            Ok(configuration) => match configuration.trusts(serving.chain(), now) {
-                Trust::Distrusted(why) => Trust::Distrusted(format!("{name}: {why}")),
-                Trust::Unknown(why) => Trust::Unknown(format!("{name}: {why}")),
-                Trust::Trusted => Trust::Trusted,
-            },
-            Err(Failed::Absent) => Trust::Distrusted(format!("there is no {name}")),
-            Err(_) => Trust::Unknown(format!("{name} can't be read")),
-        }))
+        worst(judged.map(|(name, seen)| name.trust(seen, serving.chain(), now)))
     }
 
     fn tell_trust(&mut self, trust: Trust) {
@@ -336,11 +327,12 @@ impl Work {
         if wanted == *data && secret.is_some_and(is_owned) {
             return Kept::InOrder;
         }
-        if !self.with.claim.holds() {
+        let Some(under_way) = self.with.claim.write() else {
             return Kept::Failed;
-        }
+        };
         let (name, client) = (&self.with.secret, &self.with.client);
         let written = name.put(client, secret, &wanted, owner.as_ref()).await;
+        drop(under_way);
         if let (None, Some(owner)) = (secret, &self.with.owner) {
             owner.ask_again();
         }
@@ -394,11 +386,15 @@ impl Work {
             let Ok(configuration) = seen else {
                 continue;
             };
-            if configuration.has_bundle(&bundle) || !self.with.claim.holds() {
+            if configuration.has_bundle(&bundle) {
                 continue;
             }
+            let Some(under_way) = self.with.claim.write() else {
+                break;
+            };
             let client = &self.with.client;
             let put = name.put_bundle(client, configuration, &bundle).await;
+            drop(under_way);
             wrote |= self.note_put(name, put);
         }
         wrote

@@ -245,7 +245,9 @@ impl Work {
         }
         self.agenda
             .note_look(name, self.to_write(look, written), now);
+        // One that never had a slice has nothing to be forgotten: each look would go through all that is remembered.
         if look.states.is_empty()
+            && self.states.contains_key(name)
             && let Some((namespace, service)) = name.split_once('/')
         {
             let events = &self.drift.events;

@@ -44,12 +44,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::record::Posted;
 use self::transitions::{Notice, Resolution, Subject, Transitions};
+use super::call::sentence_of;
 use super::lease::WRITE_TIME;
 use crate::cluster::slice::AddressType;
 use crate::decide::Verdict;
 use crate::planner::capacity::InsufficientNode;
 use crate::planner::reason::Reason;
-use crate::words::{for_a_line, with_causes};
 
 pub use self::record::CONTROLLER;
 
@@ -418,14 +418,6 @@ fn resolution_of(outcome: Outcome) -> Resolution {
         Outcome::Posted | Outcome::AlreadyExists => Resolution::Told,
         Outcome::Refused => Resolution::LeftOut,
         Outcome::Failed => Resolution::Again,
-    }
-}
-
-/// What is the matter, of a length that fits a log line.
-fn sentence_of(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", for_a_line(&status.message), status.code),
-        error => for_a_line(&with_causes(error)),
     }
 }
 

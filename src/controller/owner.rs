@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::certificates::call::{Failed, call};
+use super::call::{Failed, call};
 
 /// How objects name the Deployment with this name and uid. It does not hold up its deletion.
 fn deployment(name: &str, uid: &str) -> OwnerReference {
@@ -102,8 +102,7 @@ impl Owner {
         let object = call::<Value>(client, request).await;
         let object = object.map_err(|failed| match failed {
             Failed::Absent => "there is none (see --owner-deployment)".to_owned(),
-            Failed::Conflict => "conflict (409)".to_owned(),
-            Failed::Other(problem) => problem,
+            failed => failed.problem(),
         })?;
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         let uid = uid.ok_or("it has no uid")?;

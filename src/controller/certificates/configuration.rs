@@ -8,12 +8,10 @@ use rustls_pki_types::CertificateDer;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::call::{Failed, call};
 use crate::certs::read::{self, Certificate};
 use crate::certs::trust;
-
-/// Owns the CA bundles, and nothing else.
-pub const FIELD_MANAGER: &str = "zonewise";
+use crate::controller::call::{Failed, call};
+use crate::settings::FIELD_MANAGER;
 
 /// Which of the two kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +181,27 @@ impl Configuration {
             .iter()
             .map(|webhook| webhook.trusts(chain, now));
         worst(all)
+    }
+}
+
+impl ConfigurationName {
+    /// Whether a chain, leaf first, is trusted by what this was read as; unknown where it could not be read.
+    #[must_use]
+    pub fn trust(
+        &self,
+        read: &Result<Configuration, Failed>,
+        chain: &[CertificateDer<'_>],
+        now: OffsetDateTime,
+    ) -> Trust {
+        match read {
+            Ok(configuration) => match configuration.trusts(chain, now) {
+                Trust::Distrusted(why) => Trust::Distrusted(format!("{self}: {why}")),
+                Trust::Unknown(why) => Trust::Unknown(format!("{self}: {why}")),
+                Trust::Trusted => Trust::Trusted,
+            },
+            Err(Failed::Absent) => Trust::Distrusted(format!("there is no {self}")),
+            Err(_) => Trust::Unknown(format!("{self} can't be read")),
+        }
     }
 }
 

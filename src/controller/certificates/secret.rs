@@ -8,8 +8,8 @@ use kube::Client;
 use kube::api::{ApiResource, DynamicObject, GetParams, PostParams};
 use serde_json::{Value, json};
 
-use super::call::{Failed, call};
 use super::contents::Data;
+use crate::controller::call::{Failed, call};
 use crate::controller::owner;
 
 /// Which Secret.

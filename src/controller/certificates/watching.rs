@@ -7,11 +7,11 @@ use kube::Client;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 
-use super::call::Failed;
 use super::configuration::{ConfigurationName, Trust, worst};
 use super::metrics::CertificateMetrics;
 use super::told::Told;
 use crate::certs::serving::CurrentCertificate;
+use crate::controller::call::Failed;
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -54,15 +54,12 @@ impl Watching {
         let now = OffsetDateTime::now_utc();
         let mut judged = Vec::new();
         for name in &self.configurations {
-            judged.push(match name.get(&self.client).await {
+            let read = name.get(&self.client).await;
+            judged.push(match &read {
                 Ok(configuration) if configuration.goes_by_the_hosts_cas() => {
                     Trust::Unknown("it goes by the CAs of the API server's host".to_owned())
                 }
-                Ok(configuration) => match configuration.trusts(serving.chain(), now) {
-                    Trust::Distrusted(why) => Trust::Distrusted(format!("{name}: {why}")),
-                    trust => trust,
-                },
-                Err(Failed::Absent) => Trust::Distrusted(format!("there is no {name}")),
+                Ok(_) | Err(Failed::Absent) => name.trust(&read, serving.chain(), now),
                 Err(_) => return None,
             });
         }

@@ -1,16 +1,12 @@
 //! One call of the API server, with an end.
 
-use std::time::Duration;
-
 use kube::Client;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::lease::WRITE_TIME;
 use crate::telemetry::Human;
 use crate::words::{for_a_line, with_causes};
-
-/// How long a call may take: less than what is left of the lease when a claim on it ends.
-const CALL_TIME: Duration = Duration::from_secs(4);
 
 /// Why a call did not do what it should.
 #[derive(Debug)]
@@ -23,7 +19,19 @@ pub enum Failed {
     Other(String),
 }
 
-/// Sends a request.
+impl Failed {
+    /// What is the matter, of a length that fits a log line.
+    #[must_use]
+    pub fn problem(self) -> String {
+        match self {
+            Self::Absent => "not found (404)".to_owned(),
+            Self::Conflict => "conflict (409)".to_owned(),
+            Self::Other(problem) => problem,
+        }
+    }
+}
+
+/// Sends a request. Takes [`WRITE_TIME`] at the most, so that a claim that allows it may end meanwhile.
 ///
 /// # Errors
 /// [`Failed`].
@@ -32,18 +40,23 @@ pub async fn call<T: DeserializeOwned>(
     request: Result<hyper::Request<Vec<u8>>, impl std::error::Error>,
 ) -> Result<T, Failed> {
     let request = request.map_err(|error| Failed::Other(error.to_string()))?;
-    match timeout(CALL_TIME, client.request::<T>(request)).await {
+    match timeout(WRITE_TIME, client.request::<T>(request)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Failed::Absent),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(Failed::Conflict),
-        Ok(Err(kube::Error::Api(status))) => {
-            let message = for_a_line(&status.message);
-            Err(Failed::Other(format!("{message} ({})", status.code)))
-        }
-        Ok(Err(error)) => Err(Failed::Other(for_a_line(&with_causes(&error)))),
+        Ok(Err(error)) => Err(Failed::Other(sentence_of(&error))),
         Err(_) => Err(Failed::Other(format!(
             "no answer within {}",
-            Human(CALL_TIME)
+            Human(WRITE_TIME)
         ))),
+    }
+}
+
+/// What is the matter, of a length that fits a log line.
+#[must_use]
+pub fn sentence_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", for_a_line(&status.message), status.code),
+        error => for_a_line(&with_causes(error)),
     }
 }
