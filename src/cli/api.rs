@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::settings::FIELD_MANAGER;
 use crate::words::{for_a_line, with_causes};
 
 /// How long a call may take.
@@ -19,9 +20,6 @@ const CALL_TIME: Duration = Duration::from_secs(10);
 const PAGE_TIME: Duration = Duration::from_mins(1);
 
 const PAGE_SIZE: u32 = 500;
-
-/// By which name the API server notes who wrote.
-const FIELD_MANAGER: &str = "zonewise";
 
 /// Where slices are.
 pub const SLICES: &str = "/apis/discovery.k8s.io/v1";

@@ -10,8 +10,6 @@ mod trust;
 mod versions;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -26,8 +24,9 @@ use self::trust::{CaBundle, Served};
 use self::versions::Version;
 use super::Failure;
 use super::api::{Api, Refusal};
-use super::connect::{self, Connected};
+use super::connect::{ClusterArgs, Connected};
 use super::decisions::DecisionArgs;
+use super::render::{self, Output};
 
 /// Tell whether an installation works, and what is wrong
 ///
@@ -64,24 +63,13 @@ pub struct Args {
         value_name = "NAME"
     )]
     lease_name: String,
-    /// Kubeconfig of the cluster; without it, the pod's service account or the usual kubeconfig
-    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
-    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// table for people, json for programs
     #[arg(short, long, env = "ZONEWISE_OUTPUT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
     decisions: DecisionArgs,
-}
-
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-enum Output {
-    #[default]
-    Table,
-    Json,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -99,16 +87,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn print(output: Output, report: &Report) -> std::io::Result<()> {
     match output {
         Output::Table => report.table(&mut anstream::stdout().lock()),
-        Output::Json => {
-            let mut out = std::io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, report)?;
-            writeln!(out)
-        }
+        Output::Json => render::json(report),
     }
 }
 
 async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
-    let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let connected = args.cluster.connect().await?;
     let namespace = args.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| connected.namespace.clone());
     let api = Api::new(connected.client.clone());

@@ -1,7 +1,7 @@
 //! The way to a cluster.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -9,6 +9,24 @@ use kube::{Client, Config};
 use super::Failure;
 use crate::cluster::watch;
 use crate::words::with_causes;
+
+/// Which cluster.
+#[derive(Debug, clap::Args)]
+pub struct ClusterArgs {
+    /// Kubeconfig of the cluster; without it, the pod's service account or the usual kubeconfig
+    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl ClusterArgs {
+    /// Connects to it.
+    pub async fn connect(&self) -> Result<Connected, Failure> {
+        client(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+}
 
 /// A client, where it asks, and the namespace that its configuration names.
 pub struct Connected {

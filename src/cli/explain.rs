@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 
-use super::connect::{self, Connected};
+use super::connect::{ClusterArgs, Connected};
 use super::decisions::DecisionArgs;
 use super::{Failure, render};
 use crate::cluster::files::{FileError, Objects};
@@ -40,12 +40,8 @@ pub struct Args {
     /// Services of all namespaces
     #[arg(short = 'A', long, env = "ZONEWISE_ALL_NAMESPACES", value_parser = BoolishValueParser::new())]
     all_namespaces: bool,
-    /// Kubeconfig of the cluster
-    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
-    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; - is standard input.
     /// The variable counts for demo too
     #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
@@ -183,11 +179,7 @@ fn unreadable(error: &FileError, args: &Args) -> Failure {
 fn print(output: Output, report: &Report) -> std::io::Result<()> {
     match output {
         Output::Table => render::report(&mut anstream::stdout().lock(), report),
-        Output::Json => {
-            let mut out = std::io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, report)?;
-            writeln!(out)
-        }
+        Output::Json => render::json(report),
         Output::Yaml => {
             let mut out = std::io::stdout().lock();
             for slice in report.services.iter().flat_map(|service| &service.stored) {
@@ -200,7 +192,7 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
 }
 
 async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
-    let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let connected = args.cluster.connect().await?;
     let objects = Objects {
         nodes: list_kind(&connected, "", "Node", "nodes").await?,
         services: list_kind(&connected, "", "Service", "services").await?,

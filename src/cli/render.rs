@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Color, Style};
+use serde::Serialize;
 
 use crate::planner::kube_proxy::Mode;
 use crate::report::{CapacityReport, IgnoredNodeReport, Report, ServiceReport, ZoneReport};
@@ -26,6 +27,21 @@ pub const DIM: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
 /// For all else.
 pub const PLAIN: Style = Style::new();
+
+/// How an answer looks.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub enum Output {
+    #[default]
+    Table,
+    Json,
+}
+
+/// Prints an answer as JSON.
+pub fn json(answer: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, answer)?;
+    writeln!(out)
+}
 
 /// Columns of a line.
 const WIDTH: usize = 80;

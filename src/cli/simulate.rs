@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::decisions::PlanArgs;
+use super::render::{self, Output};
 use super::{Failure, values};
 use crate::decide::opt_in::Heuristic;
 use crate::simulate::chart::{self, Line};
@@ -82,13 +83,6 @@ pub struct Args {
     output: Output,
     #[command(flatten)]
     plans: PlanArgs,
-}
-
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-enum Output {
-    #[default]
-    Table,
-    Json,
 }
 
 /// Of the JSON: keys may be added to it, none renamed.
@@ -356,11 +350,7 @@ fn title(trace: &Trace) -> String {
 fn print(output: Output, outcome: &Outcome) -> io::Result<()> {
     match output {
         Output::Table => table(&mut anstream::stdout().lock(), outcome),
-        Output::Json => {
-            let mut out = io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, outcome)?;
-            writeln!(out)
-        }
+        Output::Json => render::json(outcome),
     }
 }
 

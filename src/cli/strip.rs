@@ -4,7 +4,6 @@ mod choice;
 mod write;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -15,8 +14,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::choice::{Asking, Candidate, Choice, Scope};
 use self::write::Written;
 use super::api::{Api, Refusal};
+use super::connect::ClusterArgs;
 use super::decisions::OptInArgs;
-use super::{Failure, connect, values};
+use super::{Failure, values};
 use crate::words;
 
 /// Take away the hints that zonewise gave
@@ -60,12 +60,8 @@ pub struct Args {
     /// Slices a second; each write reaches the kube-proxy of every node
     #[arg(long, env = "ZONEWISE_PACE", default_value = "50", value_parser = values::pace, value_name = "NUMBER")]
     pace: f64,
-    /// Kubeconfig of the cluster
-    #[arg(long, env = "ZONEWISE_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
-    #[arg(long, env = "ZONEWISE_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     opt_in: OptInArgs,
 }
@@ -86,7 +82,7 @@ fn can_ask() -> bool {
 }
 
 async fn strip(args: &Args) -> Result<(), Failure> {
-    let connected = connect::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let connected = args.cluster.connect().await?;
     let api = Api::new(connected.client.clone());
     let namespace = args.namespace.clone().unwrap_or(connected.namespace);
     let scope = Scope {
