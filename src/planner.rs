@@ -14,6 +14,7 @@
 //! | [`counts`] | counts by zone, fractions |
 //! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
 //! | [`reason`] | why there are no hints, in a word and in a sentence |
+//! | [`zone_set`] | the zones that one endpoint is hinted for |
 //!
 //! Zones are numbered in the order of their names, so every tie that goes "by name" is a tie by number here.
 
@@ -27,3 +28,4 @@ pub mod kube_proxy;
 pub mod plan;
 pub mod quantity;
 pub mod reason;
+pub mod zone_set;
