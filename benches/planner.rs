@@ -154,6 +154,7 @@ fn large_cluster(nodes: usize, services: usize) -> Arc<Cluster> {
         slice
     };
     let objects = Objects {
+        namespaces: Vec::new(),
         nodes: (0..nodes).map(node).collect(),
         services: (0..services).map(service).collect(),
         slices: (0..services).map(slice).collect(),
@@ -203,7 +204,12 @@ impl Scene {
             .map(|slice| self.decide(slice))
             .inspect(|decision| assert_eq!(decision.verdict, Verdict::Hints, "{decision:?}"))
             .flat_map(|decision| decision.hints)
-            .map(|hint| usize::from(hint.expect("every endpoint is ready")))
+            .map(|hint| {
+                usize::from(
+                    hint.only()
+                        .expect("Auto hints every ready endpoint for one zone"),
+                )
+            })
             .collect();
         let hinted = |zone| hints.iter().filter(|&&hint| hint == zone).count();
         let quarter = hints.len() / 4;

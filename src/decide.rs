@@ -6,16 +6,26 @@
 pub mod endpoint_set;
 mod hints;
 pub mod opt_in;
+pub mod zones;
 
 use std::sync::Arc;
 
 use self::endpoint_set::{EndpointSet, Stand};
-use self::opt_in::{Heuristic, OptIn, OptInSource};
+use self::hints::PlanRules;
+use self::opt_in::{Mistake, OptIn, OptInSource, Owner};
+use self::zones::Zones;
+use crate::cluster::annotations::{Invalid, Said, ZONE_WEIGHTS};
+use crate::cluster::namespace::NamespaceRecord;
 use crate::cluster::service::{HintsUnused, ServiceRecord};
 use crate::cluster::slice::{AddressType, EndpointRecord, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity, ServiceState};
+use crate::planner::allocation::Threshold;
+use crate::planner::heuristic::Heuristic;
 use crate::planner::reason::Reason;
+use crate::planner::zone_set::ZoneSet;
+use crate::planner::zone_weights::ZoneWeights;
 use crate::settings::{Mode, Settings};
+use crate::words;
 
 /// What is to be done with the hints of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,10 +63,12 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Why; nothing for `Hints`.
     pub reason: Option<Reason>,
-    /// What asked for hints, where anything did.
-    pub opt_in: Option<(OptInSource, Heuristic)>,
-    /// With `Hints`, the number of the zone for each endpoint of the slice, in its order.
-    pub hints: Vec<Option<u16>>,
+    /// What was asked for, where anything was.
+    pub asked: Option<Asked>,
+    /// What is done with it: that of the settings, or what the Namespace says.
+    pub mode: Mode,
+    /// With `Hints`, the zones for each endpoint of the slice, in its order; none for one that is not ready.
+    pub hints: Vec<ZoneSet>,
     /// The capacity that it was decided on, and that zone numbers refer to.
     pub capacity: Arc<MeasuredCapacity>,
 }
@@ -65,20 +77,29 @@ impl Decision {
     /// Whether the slice that it was made for has the hints that it asks for.
     #[must_use]
     pub fn is_carried_out(&self, slice: &SliceRecord) -> bool {
-        let has = |endpoint: &EndpointRecord, hint: Option<u16>| match hint {
-            None => endpoint.hints.zones().is_empty(),
-            Some(zone) => endpoint.hints.zones() == [self.capacity.zone_key(zone)],
+        let has = |endpoint: &EndpointRecord, zones: ZoneSet| {
+            let wanted = zones.zones().iter();
+            let wanted = wanted.map(|zone| self.capacity.zone_key(*zone));
+            wanted.eq(endpoint.hints.zones().iter().copied())
         };
         match self.verdict {
             Verdict::Kept | Verdict::Untouched => true,
             Verdict::Strip => {
-                !slice.has_stray_hints && slice.endpoints.iter().all(|e| has(e, None))
+                let bare = |endpoint| has(endpoint, ZoneSet::EMPTY);
+                !slice.has_stray_hints && slice.endpoints.iter().all(bare)
             }
             Verdict::Hints => {
                 let hints = slice.endpoints.iter().zip(&self.hints);
                 !slice.has_stray_hints && hints.into_iter().all(|(e, hint)| has(e, *hint))
             }
         }
+    }
+
+    /// How many endpoints of the slice are to be hinted.
+    #[must_use]
+    pub fn hinted(&self) -> usize {
+        let hinted = self.hints.iter().filter(|zones| !zones.is_empty());
+        hinted.count()
     }
 
     /// The word of the reason, empty where there is none.
@@ -93,10 +114,32 @@ impl Decision {
         if let Some(reason) = &self.reason {
             return reason.message();
         }
-        match self.hints.iter().flatten().count() {
+        match self.hinted() {
             1 => "1 ready endpoint of the slice is hinted.".to_owned(),
             hinted => format!("{hinted} ready endpoints of the slice are hinted."),
         }
+    }
+}
+
+/// What is asked for, and what its plans follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What asks.
+    pub source: OptInSource,
+    /// How hints are planned.
+    pub heuristic: Heuristic,
+    /// The overload threshold.
+    pub threshold: Threshold,
+    /// Weights in place of capacity, and whose annotation says so.
+    pub zone_weights: Option<(Owner, Arc<ZoneWeights>)>,
+}
+
+impl Asked {
+    /// The zones as its plans see them.
+    #[must_use]
+    pub fn zones<'a>(&self, capacity: &'a MeasuredCapacity) -> Zones<'a> {
+        let weights = self.zone_weights.as_ref();
+        Zones::of(capacity, weights.map(|(_, weights)| &**weights))
     }
 }
 
@@ -106,6 +149,7 @@ pub struct Snapshot<'a> {
     cluster: &'a Cluster,
     capacity: Arc<MeasuredCapacity>,
     service: Option<Arc<ServiceState>>,
+    namespace: Option<Arc<NamespaceRecord>>,
     synced: bool,
 }
 
@@ -117,6 +161,9 @@ impl<'a> Snapshot<'a> {
             cluster,
             capacity: cluster.capacity(),
             service: service.and_then(|name| cluster.service(name)),
+            namespace: service
+                .and_then(|name| name.split_once('/'))
+                .and_then(|(namespace, _)| cluster.namespace(namespace)),
             synced: cluster.all_synced(),
         }
     }
@@ -135,6 +182,7 @@ impl<'a> Snapshot<'a> {
             cluster: self.cluster,
             capacity: self.capacity.clone(),
             service,
+            namespace: self.namespace.clone(),
             synced: self.synced,
         }
     }
@@ -206,31 +254,42 @@ pub fn decide(
         service.is_none() || service != settings.panic_on_service.as_deref(),
         "asked to by --panic-on-service"
     );
-    let mut opt_in = None;
-    let outcome = may_hint(snapshot, service, slice, settings).and_then(|asked| {
-        opt_in = Some(asked);
+    let mode = mode(snapshot.namespace.as_deref(), settings);
+    let mut asked = None;
+    let outcome = may_hint(snapshot, service, slice, settings, mode).and_then(|request| {
+        let request = asked.insert(request);
         let state = snapshot
             .service
             .as_ref()
             .expect("a Service that opted in is known");
-        plan_slice(snapshot, state, slice, settings)
+        plan_slice(snapshot, state, slice, request, settings)
     });
-    let capacity = snapshot.capacity.clone();
-    match outcome {
-        Ok(hints) => Decision {
-            verdict: Verdict::Hints,
-            reason: None,
-            opt_in,
-            hints,
-            capacity,
-        },
-        Err(Refusal { verdict, reason }) => Decision {
-            verdict,
-            reason: Some(reason),
-            opt_in,
-            hints: Vec::new(),
-            capacity,
-        },
+    let (verdict, reason, hints) = match outcome {
+        Ok(hints) => (Verdict::Hints, None, hints),
+        Err(Refusal { verdict, reason }) => (verdict, Some(reason), Vec::new()),
+    };
+    Decision {
+        verdict,
+        reason,
+        asked,
+        mode: mode.unwrap_or(Mode::Observe),
+        hints,
+        capacity: snapshot.capacity.clone(),
+    }
+}
+
+/// What is done with decisions on Services of a Namespace: what it says, unless all is off.
+///
+/// # Errors
+/// Its annotation, where that can't be used.
+pub fn mode<'a>(
+    namespace: Option<&'a NamespaceRecord>,
+    settings: &Settings,
+) -> Result<Mode, &'a Invalid> {
+    match namespace.and_then(|namespace| namespace.annotations.mode.as_ref()) {
+        _ if settings.mode == Mode::Off => Ok(Mode::Off),
+        Some(mode) => mode.as_ref().copied().map_err(|invalid| &**invalid),
+        None => Ok(settings.mode),
     }
 }
 
@@ -240,8 +299,9 @@ fn may_hint(
     service: Option<&str>,
     slice: &SliceRecord,
     settings: &Settings,
-) -> Result<(OptInSource, Heuristic), Refusal> {
-    if settings.mode == Mode::Off {
+    mode: Result<Mode, &Invalid>,
+) -> Result<Asked, Refusal> {
+    if mode == Ok(Mode::Off) {
         return Err(Refusal::untouched(Reason::ModeOff));
     }
     if slice.address_type == AddressType::Other {
@@ -257,38 +317,140 @@ fn may_hint(
     let state = snapshot.service.as_ref();
     let record = state.and_then(|state| state.service.as_deref());
     let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
-    may_hint_service(name, record, settings)
+    let namespace = snapshot.namespace.as_deref();
+    let asked = may_hint_service(name, record, namespace, settings)?;
+    if let Err(invalid) = mode {
+        return Err(invalid_annotation(name, Owner::Namespace, invalid));
+    }
+    if let Some((owner, zone_weights)) = &asked.zone_weights
+        && let Some(invalid) = unknown_zone(snapshot, zone_weights)
+    {
+        return Err(invalid_annotation(name, *owner, &invalid));
+    }
+    Ok(asked)
 }
 
-/// Who asks for hints on the slices of the Service `name` (`namespace/name`), where they are ours to give at all.
+/// What is wrong with weights that name a zone which no Node is in, counted or not.
+fn unknown_zone(snapshot: &Snapshot<'_>, zone_weights: &ZoneWeights) -> Option<Invalid> {
+    let zones = &snapshot.capacity.capacity.zones;
+    let is_there = |zone: &str| {
+        let counts = zones.iter().any(|counted| *counted.name == *zone);
+        counts || snapshot.cluster.has_zone(zone)
+    };
+    let unknown = zone_weights.names().find(|zone| !is_there(zone))?;
+    let known: Vec<&str> = zones.iter().map(|zone| &*zone.name).collect();
+    Some(Invalid {
+        key: ZONE_WEIGHTS,
+        value: zone_weights.to_string().into(),
+        problem: format!(
+            "no node is in zone {unknown}; there are {}",
+            words::first(&known)
+        )
+        .into(),
+    })
+}
+
+fn invalid_annotation(service: &str, owner: Owner, invalid: &Invalid) -> Refusal {
+    let (kind, name) = match owner {
+        Owner::Service => ("Service", service),
+        Owner::Namespace => {
+            let namespace = service.split_once('/').map(|(namespace, _)| namespace);
+            ("Namespace", namespace.unwrap_or_default())
+        }
+    };
+    Refusal::kept(Reason::InvalidAnnotation {
+        kind,
+        name: name.into(),
+        key: invalid.key,
+        value: invalid.value.clone(),
+        problem: invalid.problem.clone(),
+    })
+}
+
+/// What is asked for on the slices of the Service `name` (`namespace/name`), where they are ours to give hints at all.
 #[must_use]
 pub fn who_asks(
     name: &str,
     record: &ServiceRecord,
+    namespace: Option<&NamespaceRecord>,
     settings: &Settings,
-) -> Option<(OptInSource, Heuristic)> {
+) -> Option<Asked> {
     if settings.is_reserved(name) {
         return None;
     }
-    may_hint_service(name, record, settings).ok()
+    may_hint_service(name, record, namespace, settings).ok()
 }
 
 fn may_hint_service(
     name: &str,
     record: &ServiceRecord,
+    namespace: Option<&NamespaceRecord>,
     settings: &Settings,
-) -> Result<(OptInSource, Heuristic), Refusal> {
+) -> Result<Asked, Refusal> {
+    let odd = |kind, name: &str, field| {
+        let name = name.into();
+        Refusal::kept(Reason::UnreadableObject { kind, name, field })
+    };
     if let Some(field) = record.odd_field {
-        return Err(Refusal::kept(Reason::UnreadableObject {
-            kind: "Service",
-            name: name.into(),
-            field,
-        }));
+        return Err(odd("Service", name, field));
     }
     if let Some(unused) = record.hints_unused {
         return Err(Refusal::untouched(why_unused(unused)));
     }
-    who_asked(record, settings)
+    if let Some(field) = namespace.and_then(|namespace| namespace.odd_field) {
+        let namespace = name.split_once('/').map(|(namespace, _)| namespace);
+        return Err(odd("Namespace", namespace.unwrap_or_default(), field));
+    }
+    let (source, heuristic) = who_asked(name, record, namespace, settings)?;
+    parameters(record, namespace, settings, source, heuristic)
+        .map_err(|mistake| invalid_annotation(name, mistake.owner, &mistake.invalid))
+}
+
+/// What plans follow: what the Service's annotations say, then its Namespace's, then the settings.
+fn parameters(
+    record: &ServiceRecord,
+    namespace: Option<&NamespaceRecord>,
+    settings: &Settings,
+    source: OptInSource,
+    heuristic: Heuristic,
+) -> Result<Asked, Mistake> {
+    let own = &record.annotations;
+    let of_namespace = namespace.map(|namespace| &namespace.annotations);
+    let threshold = first_said([
+        (Owner::Service, own.threshold.as_ref()),
+        (
+            Owner::Namespace,
+            of_namespace.and_then(|a| a.threshold.as_ref()),
+        ),
+    ])?;
+    let zone_weights = first_said([
+        (Owner::Service, own.zone_weights.as_ref()),
+        (
+            Owner::Namespace,
+            of_namespace.and_then(|a| a.zone_weights.as_ref()),
+        ),
+    ])?;
+    Ok(Asked {
+        source,
+        heuristic,
+        threshold: threshold.map_or(settings.threshold, |(_, threshold)| *threshold),
+        zone_weights: zone_weights.map(|(owner, weights)| (owner, weights.clone())),
+    })
+}
+
+/// What the first of two owners says that says anything.
+fn first_said<T>(said: [(Owner, Option<&Said<T>>); 2]) -> Result<Option<(Owner, &T)>, Mistake> {
+    let first = said
+        .into_iter()
+        .find_map(|(owner, value)| Some((owner, value?)));
+    match first {
+        None => Ok(None),
+        Some((owner, Ok(value))) => Ok(Some((owner, value))),
+        Some((owner, Err(invalid))) => Err(Mistake {
+            owner,
+            invalid: Invalid::clone(invalid),
+        }),
+    }
 }
 
 fn why_unused(unused: HintsUnused) -> Reason {
@@ -300,10 +462,14 @@ fn why_unused(unused: HintsUnused) -> Reason {
 }
 
 fn who_asked(
+    name: &str,
     record: &ServiceRecord,
+    namespace: Option<&NamespaceRecord>,
     settings: &Settings,
 ) -> Result<(OptInSource, Heuristic), Refusal> {
-    let refusal = match opt_in::read(record, settings) {
+    let opt_in = opt_in::read(record, namespace, settings)
+        .map_err(|mistake| invalid_annotation(name, mistake.owner, &mistake.invalid))?;
+    let refusal = match opt_in {
         OptIn::Heuristic(source, heuristic) => return Ok((source, heuristic)),
         OptIn::Disabled {
             kubernetes_hints: true,
@@ -323,8 +489,9 @@ fn plan_slice(
     snapshot: &Snapshot<'_>,
     state: &ServiceState,
     slice: &SliceRecord,
+    asked: &Asked,
     settings: &Settings,
-) -> Result<Vec<Option<u16>>, Refusal> {
+) -> Result<Vec<ZoneSet>, Refusal> {
     let siblings = state.slices.iter().map(|sibling| &**sibling);
     // One whose address type can't be read may be of this one.
     let may_be_ours = |s: &SliceRecord| {
@@ -345,7 +512,24 @@ fn plan_slice(
     if let Some(reason) = snapshot.capacity.capacity.obstacle() {
         return Err(Refusal::strip(reason));
     }
+    let zones = asked.zones(&snapshot.capacity);
+    if zones.weights.iter().all(|weight| *weight == 0) {
+        return Err(Refusal::strip(Reason::WeighedZonesWithoutCapacity));
+    }
     let set = EndpointSet::gather(&slices, &snapshot.capacity, |record| snapshot.stand(record));
-    let hints = hints::plan(&snapshot.capacity, &slices, &set, settings);
-    Ok(set.project(&hints.map_err(Refusal::strip)?))
+    let rules = PlanRules {
+        heuristic: asked.heuristic,
+        threshold: asked.threshold,
+        keep: settings.keep,
+    };
+    match hints::plan(&zones, &slices, &set, rules) {
+        Ok(hints) => Ok(set.project(&hints)),
+        // What Kubernetes itself wrote then says no less.
+        Err(reason @ Reason::NoBetterThanNone)
+            if asked.source == OptInSource::TrafficDistribution =>
+        {
+            Err(Refusal::untouched(reason))
+        }
+        Err(reason) => Err(Refusal::strip(reason)),
+    }
 }

@@ -381,7 +381,9 @@ impl ServiceReport {
         slices.sort_by(|(_, a), (_, b)| slice_name(a).cmp(slice_name(b)));
         let snapshot = Snapshot::take(cluster, key);
         let played = Played::new(&snapshot, settings, key, address_type, &slices);
-        let set = Outcome::of(cluster, &snapshot, &played, settings.threshold);
+        let asked = played.deciding.asked.as_ref();
+        let threshold = asked.map_or(settings.threshold, |asked| asked.threshold);
+        let set = Outcome::of(cluster, &snapshot, &played, threshold);
         let kube_proxy_chooses = !set.capacity.weights.is_empty() && kube_proxy_chooses(&snapshot);
         let deciding = &played.deciding;
         let reason = deciding.reason.as_ref();
@@ -390,9 +392,9 @@ impl ServiceReport {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             address_type: address_type.word(),
-            opt_in: deciding.opt_in.map(|(source, _)| source.word()),
-            heuristic: deciding.opt_in.map(|(_, heuristic)| heuristic.word()),
-            threshold: settings.threshold.as_fraction(),
+            opt_in: asked.map(|asked| asked.source.word()),
+            heuristic: asked.map(|asked| asked.heuristic.word()),
+            threshold: threshold.as_fraction(),
             decision: deciding.verdict.word(),
             reason: reason.map(Reason::word),
             message: reason.map_or_else(|| set.message(), Reason::message),
@@ -502,6 +504,8 @@ fn zones_of_hinted_nodes(
 /// The endpoints of a Service with the hints that they end with, and where traffic then goes.
 struct Outcome {
     capacity: Arc<MeasuredCapacity>,
+    /// In zone order: capacity, or what a person says in its place.
+    weights: Vec<u64>,
     endpoints: Vec<kube_proxy::Endpoint>,
     /// Whether the zone of each endpoint is known.
     all_placed: bool,
@@ -541,8 +545,14 @@ impl Outcome {
         };
         let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
         let is_placed = |member: &Member<'_>| member.stand != Stand::Unknown;
-        let traffic = Traffic::follow(&capacity.weights, &endpoints);
+        let asked = played.deciding.asked.as_ref();
+        let weights = asked.map_or_else(
+            || capacity.weights.to_vec(),
+            |asked| asked.zones(&capacity).weights.into_owned(),
+        );
+        let traffic = Traffic::follow(&weights, &endpoints);
         Self {
+            weights,
             all_placed: set.members().iter().all(is_placed),
             ports_differ: !endpoint_set::have_same_ports(&slices),
             capacity,
@@ -561,8 +571,7 @@ impl Outcome {
     }
 
     fn least_threshold(&self) -> Option<f64> {
-        allocation::least_threshold(&self.capacity.weights, self.count())
-            .map(Threshold::as_fraction)
+        allocation::least_threshold(&self.weights, self.count()).map(Threshold::as_fraction)
     }
 
     fn message(&self) -> String {
@@ -586,7 +595,7 @@ impl Outcome {
     }
 
     fn zones(&self) -> Vec<ZoneReport> {
-        let weights = &self.capacity.weights;
+        let weights = &self.weights;
         let total: u64 = weights.iter().sum();
         let zone = |(i, zone): (usize, &Zone)| ZoneReport {
             name: zone.name.clone(),

@@ -1,6 +1,7 @@
 //! What can be set, for the parts that decide.
 
 use crate::planner::allocation::Threshold;
+use crate::planner::heuristic::Heuristic;
 use crate::planner::keep::KeepRules;
 
 /// By which name the API server notes what zonewise writes.
@@ -19,6 +20,21 @@ pub enum Mode {
     Off,
 }
 
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Active, Self::Observe, Self::Off];
+
+    /// Its word, in flags, annotations and for people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Observe => "Observe",
+            Self::Off => "Off",
+        }
+    }
+}
+
 /// Settings of decisions.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -30,6 +46,10 @@ pub struct Settings {
     pub keep: KeepRules,
     /// Whether `trafficDistribution: PreferSameZone` alone asks for hints.
     pub honor_traffic_distribution: bool,
+    /// How hints are planned that a `trafficDistribution` alone asks for.
+    pub default_heuristic: Heuristic,
+    /// How hints are planned that nothing asks for; nothing: there are none.
+    pub default_mode: Option<Heuristic>,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
     pub own_service: Option<String>,
     /// The name of this replica, for those who ask who answers.
@@ -45,6 +65,8 @@ impl Default for Settings {
             threshold: Threshold::KUBERNETES,
             keep: KeepRules::default(),
             honor_traffic_distribution: true,
+            default_heuristic: Heuristic::Overlap,
+            default_mode: None,
             own_service: None,
             replica: String::new(),
             panic_on_service: None,

@@ -12,7 +12,7 @@ use self::measures::{Measures, State};
 use self::player::{Player, Writes};
 use self::trace::Trace;
 use crate::cluster::store::StoreRules;
-use crate::decide::opt_in::Heuristic;
+use crate::planner::heuristic::Heuristic;
 use crate::settings::Settings;
 
 /// How traces are played.

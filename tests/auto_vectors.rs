@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use zonewise::planner::allocation::{Needs, Threshold};
 use zonewise::planner::auto::Origin;
-use zonewise::planner::capacity::{Capacity, Cpu, Node};
+use zonewise::planner::capacity::{Capacity, CapacityRules, Cpu, Node};
 use zonewise::planner::quantity::Millicores;
 use zonewise::planner::reason::Reason;
 use zonewise::planner::{counts, plan};
@@ -34,10 +34,13 @@ impl Vector {
             zone: Some(zone.as_str().into()),
             cpu: Cpu::Millicores(Millicores(*cpu)),
             ready: true,
-            excluded: false,
+            excluded: None,
             settling: false,
         };
-        Capacity::measure(&self.milli_cpu.iter().map(node).collect::<Vec<_>>())
+        Capacity::measure(
+            &self.milli_cpu.iter().map(node).collect::<Vec<_>>(),
+            CapacityRules::default(),
+        )
     }
 
     fn origins(&self) -> Vec<Origin> {

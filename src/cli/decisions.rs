@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use super::values;
 use crate::cluster::node::{CONTROL_PLANE_LABELS, NodeRules};
+use crate::cluster::selector::NodeSelector;
 use crate::cluster::store::StoreRules;
 use crate::planner::allocation::Threshold;
+use crate::planner::capacity::{CapacityRules, Measure};
+use crate::planner::heuristic::Heuristic;
 use crate::planner::keep::KeepRules;
 use crate::settings::{Mode, Settings};
 
@@ -31,6 +34,22 @@ pub struct DecisionArgs {
     /// Labels that leave a node out of capacity, whatever their value, separated by commas
     #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
+    /// What a zone's share is measured by: the allocatable CPU of its nodes, or their number
+    #[arg(
+        long,
+        env = "ZONEWISE_CAPACITY",
+        value_enum,
+        default_value_t,
+        ignore_case = true
+    )]
+    capacity: Measure,
+    /// Only nodes with these labels count, as in pool=web,!spot
+    #[arg(long, env = "ZONEWISE_CAPACITY_NODE_SELECTOR", value_parser = values::node_selector, value_name = "SELECTOR")]
+    capacity_node_selector: Option<NodeSelector>,
+    /// The part of the counted nodes that may lack zone or CPU: hints go on without them. At 0 one such node stops all hints,
+    /// as in Kubernetes
+    #[arg(long, env = "ZONEWISE_NODE_INFO_TOLERANCE", default_value = "0", value_parser = values::tolerance, allow_negative_numbers = true, value_name = "FRACTION")]
+    node_info_tolerance: u32,
     #[command(flatten)]
     opt_in: OptInArgs,
 }
@@ -42,6 +61,12 @@ pub struct OptInArgs {
     /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
     #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     honor_traffic_distribution: bool,
+    /// How hints are planned that trafficDistribution alone asks for: Auto, Overlap or PreferZone
+    #[arg(long, env = "ZONEWISE_DEFAULT_HEURISTIC", default_value = "Overlap", value_parser = values::heuristic, value_name = "HEURISTIC")]
+    default_heuristic: Heuristic,
+    /// How hints are planned for Services that do not ask for them, nor does their Namespace: None, Auto, Overlap or PreferZone
+    #[arg(long, env = "ZONEWISE_DEFAULT_MODE", default_value = "None", value_parser = values::default_mode, value_name = "HEURISTIC")]
+    default_mode: values::DefaultMode,
     /// zonewise's own Service, whose slices are left alone
     #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
     own_service: Option<String>,
@@ -96,6 +121,8 @@ impl OptInArgs {
     fn within(&self, settings: Settings) -> Settings {
         Settings {
             honor_traffic_distribution: self.honor_traffic_distribution,
+            default_heuristic: self.default_heuristic,
+            default_mode: self.default_mode.0,
             own_service: self.own_service.clone(),
             ..settings
         }
@@ -121,6 +148,11 @@ impl DecisionArgs {
         StoreRules {
             nodes: NodeRules {
                 excluded_labels: self.excluded_node_labels.clone(),
+                selector: self.capacity_node_selector.clone(),
+                capacity: CapacityRules {
+                    measure: self.capacity,
+                    tolerance: self.node_info_tolerance,
+                },
                 grace: self.node_grace,
                 grace_of_loss: self.node_grace,
             },

@@ -7,12 +7,14 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use serde::Deserialize as _;
 
 use super::connect::{ClusterArgs, Connected};
 use super::decisions::DecisionArgs;
 use super::{Failure, render};
 use crate::cluster::files::{FileError, Objects};
 use crate::cluster::store::Cluster;
+use crate::cluster::wire::Namespace;
 use crate::report::{Filter, Report};
 use crate::words;
 
@@ -195,6 +197,11 @@ async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
     let connected = args.cluster.connect().await?;
     let objects = Objects {
         nodes: list_kind(&connected, "", "Node", "nodes").await?,
+        namespaces: list_kind(&connected, "", "Namespace", "namespaces")
+            .await?
+            .iter()
+            .filter_map(|namespace| Namespace::deserialize(namespace).ok())
+            .collect(),
         services: list_kind(&connected, "", "Service", "services").await?,
         slices: list_kind(
             &connected,

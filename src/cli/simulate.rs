@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::decisions::PlanArgs;
 use super::render::{self, Output};
 use super::{Failure, values};
-use crate::decide::opt_in::Heuristic;
+use crate::planner::heuristic::Heuristic;
 use crate::simulate::chart::{self, Line};
 use crate::simulate::generate::{NodeChanges, Shape, generate};
 use crate::simulate::measures::Measures;

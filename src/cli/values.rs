@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::decide::opt_in::Heuristic;
+use crate::cluster::selector::NodeSelector;
 use crate::planner::allocation::Threshold;
+use crate::planner::decimal;
+use crate::planner::heuristic::Heuristic;
 use crate::telemetry::Human;
 
 /// A duration such as `15s`, `5m` or `1h30m`, of at most a hundred years, with which any clock can reckon.
@@ -116,13 +118,39 @@ fn whole_number(text: &str, most: usize) -> Result<usize, String> {
 
 /// A heuristic by its word.
 pub fn heuristic(text: &str) -> Result<Heuristic, String> {
-    let all = [Heuristic::Auto];
+    let all = Heuristic::ALL;
     all.into_iter()
         .find(|heuristic| heuristic.word().eq_ignore_ascii_case(text))
         .ok_or_else(|| {
             let words = all.map(Heuristic::word).join(", ");
-            format!("{text:?} is no heuristic; there is {words}")
+            format!("{text:?} is no heuristic; there are {words}")
         })
+}
+
+/// How hints are planned that nothing asks for, if at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefaultMode(pub Option<Heuristic>);
+
+/// A heuristic by its word, or `None`.
+pub fn default_mode(text: &str) -> Result<DefaultMode, String> {
+    if text.eq_ignore_ascii_case("None") {
+        return Ok(DefaultMode(None));
+    }
+    let heuristic = heuristic(text).map_err(|problem| format!("{problem}, or None"))?;
+    Ok(DefaultMode(Some(heuristic)))
+}
+
+/// Labels that a node needs.
+pub fn node_selector(text: &str) -> Result<NodeSelector, String> {
+    NodeSelector::parse(text)
+}
+
+/// A decimal between 0 and 1, in millionths.
+pub fn tolerance(text: &str) -> Result<u32, String> {
+    let millionths = decimal::millionths(text, 1).and_then(|millionths| millionths.try_into().ok());
+    millionths.ok_or_else(|| {
+        format!("{text:?} is no decimal between 0 and 1 of at most six digits, such as 0.05")
+    })
 }
 
 /// An overload threshold.

@@ -1,4 +1,4 @@
-//! Nodes, Services and EndpointSlices from files: YAML documents, `List`s or JSON.
+//! Nodes, Namespaces, Services and EndpointSlices from files: YAML documents, `List`s or JSON.
 
 mod follow;
 mod form;
@@ -18,7 +18,7 @@ pub use self::follow::{Signature, follow};
 pub use self::form::{Form, NameField};
 use self::source::{Source, expand, read_text};
 use super::store::{Resource, StoreRules, Writer};
-use super::wire::{EndpointSlice, Node, Service};
+use super::wire::{EndpointSlice, Namespace, Node, Service};
 
 /// The name that stands for standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -66,6 +66,8 @@ fn shown(path: &Path) -> String {
 pub struct ObjectsAs<N, S, E> {
     /// Nodes.
     pub nodes: Vec<N>,
+    /// Namespaces, which are never shown whole.
+    pub namespaces: Vec<Namespace<Box<str>>>,
     /// Services.
     pub services: Vec<S>,
     /// EndpointSlices.
@@ -82,6 +84,7 @@ impl<N, S, E> Default for ObjectsAs<N, S, E> {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
+            namespaces: Vec::new(),
             services: Vec::new(),
             slices: Vec::new(),
         }
@@ -143,6 +146,9 @@ where
         }
         for node in self.nodes.iter().filter_map(Form::typed) {
             writer.apply_node(&node, now);
+        }
+        for namespace in &self.namespaces {
+            writer.apply_namespace(namespace);
         }
         for service in self.services.iter().filter_map(Form::typed) {
             writer.apply_service(&service);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::loose::{Loose, Number};
+use super::loose::{Loose, Number, Pairs};
+use super::selector::NodeSelector;
 use super::wire::{Condition, Node, Wire};
-use crate::planner::capacity::{self, Cpu, ZONE_LABEL};
+use crate::planner::capacity::{self, CapacityRules, Cpu, Excluded, ZONE_LABEL};
 use crate::planner::quantity::parse_cpu;
 
 /// The taint that cloud providers' kubelets start with, until the cloud has told the node its zone
@@ -25,6 +26,10 @@ pub const CONTROL_PLANE_LABELS: [&str; 2] = [
 pub struct NodeRules {
     /// Labels that leave a node out, whatever their value.
     pub excluded_labels: Vec<String>,
+    /// Labels that a node needs to count.
+    pub selector: Option<NodeSelector>,
+    /// How capacity is measured.
+    pub capacity: CapacityRules,
     /// How long a new node may lack zone or CPU before that counts.
     pub grace: Duration,
     /// How long a node that has lost its zone or CPU counts as before: labels are put back, and tools flap.
@@ -35,9 +40,24 @@ impl Default for NodeRules {
     fn default() -> Self {
         Self {
             excluded_labels: CONTROL_PLANE_LABELS.map(str::to_owned).to_vec(),
+            selector: None,
+            capacity: CapacityRules::default(),
             grace: Duration::from_mins(1),
             grace_of_loss: Duration::from_mins(1),
         }
+    }
+}
+
+impl NodeRules {
+    fn excludes(&self, labels: Option<&Pairs<Box<str>>>) -> Option<Excluded> {
+        let has_label = |key: &String| labels.is_some_and(|labels| labels.has(key));
+        if self.excluded_labels.iter().any(has_label) {
+            return Some(Excluded::ByLabel);
+        }
+        let mut selector = self.selector.iter();
+        selector
+            .any(|selector| !selector.takes(labels))
+            .then_some(Excluded::NotSelected)
     }
 }
 
@@ -68,11 +88,6 @@ impl NodeRecord {
     pub fn read(wire: &Node<Box<str>>, rules: &NodeRules, now: Timestamp) -> Self {
         let metadata = wire.metadata();
         let label = |key: &str| metadata.and_then(|m| m.label(key));
-        let has_label = |key: &String| {
-            metadata
-                .and_then(|m| m.labels.get())
-                .is_some_and(|labels| labels.has(key))
-        };
         let created = metadata
             .and_then(|m| m.creation_timestamp.text())
             .and_then(|text| text.parse().ok());
@@ -87,7 +102,7 @@ impl NodeRecord {
                     .map(Arc::from),
                 cpu: read_cpu(wire),
                 ready: is_ready(wire),
-                excluded: rules.excluded_labels.iter().any(has_label),
+                excluded: rules.excludes(metadata.and_then(|m| m.labels.get())),
                 settling: false,
             },
             uninitialized: has_taint(wire, UNINITIALIZED_TAINT),
@@ -119,7 +134,11 @@ impl NodeRecord {
             _ if before.node.ready => Some(now),
             since => since,
         };
-        if before.node.has_capacity() && !self.node.has_capacity() && !self.node.excluded {
+        let measure = rules.capacity.measure;
+        if before.node.has_capacity(measure)
+            && !self.node.has_capacity(measure)
+            && self.node.excluded.is_none()
+        {
             self.lose(before, rules, now);
         }
     }
@@ -152,7 +171,7 @@ impl NodeRecord {
     /// Whether it counted at `since` or later, and is NotReady now.
     #[must_use]
     pub fn has_gone_since(&self, since: Timestamp) -> bool {
-        !self.node.excluded && self.ready_until.is_some_and(|until| until >= since)
+        self.node.excluded.is_none() && self.ready_until.is_some_and(|until| until >= since)
     }
 
     /// When it will count for something else by itself.
@@ -236,7 +255,7 @@ mod tests {
         );
         assert_eq!(record.node.zone.as_deref(), Some("a"));
         assert_eq!(record.node.cpu, Cpu::Millicores(Millicores(3920)));
-        assert!(record.node.ready && !record.node.excluded && !record.node.settling);
+        assert!(record.node.ready && record.node.excluded.is_none() && !record.node.settling);
     }
 
     #[test]

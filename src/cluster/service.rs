@@ -1,33 +1,10 @@
 //! What a Service says, for opt-in.
 
+use super::annotations::Annotations;
 use super::loose::{Loose, Pairs};
 use super::wire::{Service, Wire};
 
-/// The annotation of Kubernetes before 1.27, which still wins over [`TOPOLOGY_MODE`] where both stand.
-pub const TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-/// The annotation that asks for hints.
-pub const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
-
-/// A value of the topology annotation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TopologyMode {
-    /// `Auto` or `auto`.
-    Auto,
-    /// `Disabled` or `disabled`.
-    Disabled,
-    /// Anything else, the empty text included.
-    Other(Box<str>),
-}
-
-/// The annotation that an opt-in was read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnnotationKey {
-    /// [`TOPOLOGY_AWARE_HINTS`].
-    TopologyAwareHints,
-    /// [`TOPOLOGY_MODE`].
-    TopologyMode,
-}
 
 /// `spec.trafficDistribution`, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +31,8 @@ pub enum HintsUnused {
 pub struct ServiceRecord {
     /// Its uid, by which its events are found.
     pub uid: Box<str>,
-    /// The topology annotation that counts.
-    pub topology_mode: Option<(AnnotationKey, TopologyMode)>,
+    /// What its annotations ask for.
+    pub annotations: Annotations,
     /// Its traffic distribution.
     pub traffic_distribution: Option<TrafficDistribution>,
     /// Set where hints would do nothing.
@@ -72,7 +49,7 @@ impl ServiceRecord {
         let uid = wire.metadata().and_then(|m| m.uid.text());
         Self {
             uid: uid.unwrap_or_default().into(),
-            topology_mode: read_topology_mode(wire),
+            annotations: Annotations::read(wire.metadata()),
             traffic_distribution: match spec.and_then(|s| s.traffic_distribution.text()) {
                 Some("PreferSameZone" | "PreferClose") => Some(TrafficDistribution::SameZone),
                 Some("PreferSameNode") => Some(TrafficDistribution::SameNode),
@@ -82,19 +59,6 @@ impl ServiceRecord {
             odd_field: wire.odd_field(),
         }
     }
-}
-
-fn read_topology_mode(wire: &Service<Box<str>>) -> Option<(AnnotationKey, TopologyMode)> {
-    let annotation = |key: &str| wire.metadata()?.annotation(key);
-    let (key, value) = annotation(TOPOLOGY_AWARE_HINTS)
-        .map(|value| (AnnotationKey::TopologyAwareHints, value))
-        .or_else(|| annotation(TOPOLOGY_MODE).map(|value| (AnnotationKey::TopologyMode, value)))?;
-    let mode = match value {
-        "Auto" | "auto" => TopologyMode::Auto,
-        "Disabled" | "disabled" => TopologyMode::Disabled,
-        other => TopologyMode::Other(other.into()),
-    };
-    Some((key, mode))
 }
 
 fn read_hints_unused(wire: &Service<Box<str>>) -> Option<HintsUnused> {
@@ -145,17 +109,6 @@ mod tests {
 
     fn read(json: &str) -> ServiceRecord {
         ServiceRecord::read(&serde_json::from_str(json).unwrap())
-    }
-
-    #[test]
-    fn the_deprecated_annotation_wins() {
-        let both = format!(
-            r#"{{"metadata":{{"annotations":{{"{TOPOLOGY_MODE}":"x","{TOPOLOGY_AWARE_HINTS}":"auto"}}}}}}"#
-        );
-        assert_eq!(
-            read(&both).topology_mode,
-            Some((AnnotationKey::TopologyAwareHints, TopologyMode::Auto))
-        );
     }
 
     #[test]

@@ -10,11 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::changes::Changes;
 use super::key::Key;
+use super::namespace::NamespaceRecord;
 use super::node::{NodeRecord, NodeRules};
 use super::service::ServiceRecord;
 use super::slice::{self, AddressType, SliceRecord};
 use super::slices::Slices;
-use super::wire::{EndpointSlice, Node, Service, Wire};
+use super::wire::{EndpointSlice, Namespace, Node, Service, Wire};
 use crate::planner::capacity::{self, Capacity, NotReady};
 
 type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
@@ -24,6 +25,8 @@ type FastMap<K, V> = papaya::HashMap<K, V, foldhash::fast::RandomState>;
 pub enum Resource {
     /// Nodes.
     Nodes,
+    /// Namespaces.
+    Namespaces,
     /// Services.
     Services,
     /// EndpointSlices.
@@ -32,13 +35,19 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Nodes, Self::Services, Self::EndpointSlices];
+    pub const ALL: [Self; 4] = [
+        Self::Nodes,
+        Self::Namespaces,
+        Self::Services,
+        Self::EndpointSlices,
+    ];
 
     /// The plural in URLs and metrics.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Nodes => "nodes",
+            Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::EndpointSlices => "endpointslices",
         }
@@ -110,9 +119,11 @@ pub struct ServiceState {
 pub struct Cluster {
     capacity: ArcSwap<MeasuredCapacity>,
     services: FastMap<Box<str>, Arc<ServiceState>>,
+    /// Those that say something.
+    namespaces: FastMap<Box<str>, Arc<NamespaceRecord>>,
     zones_of_nodes: FastMap<Key, Key>,
-    synced: [AtomicBool; 3],
-    unreadable: [AtomicU64; 3],
+    synced: [AtomicBool; Resource::ALL.len()],
+    unreadable: [AtomicU64; Resource::ALL.len()],
     changes: Changes,
 }
 
@@ -121,6 +132,7 @@ impl Default for Cluster {
         Self {
             capacity: ArcSwap::default(),
             services: FastMap::default(),
+            namespaces: FastMap::default(),
             zones_of_nodes: FastMap::default(),
             synced: std::array::from_fn(|_| AtomicBool::new(false)),
             unreadable: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -148,6 +160,20 @@ impl Cluster {
     #[must_use]
     pub fn service(&self, key: &str) -> Option<Arc<ServiceState>> {
         self.services.pin().get(key).cloned()
+    }
+
+    /// What a Namespace says, where it says anything.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Option<Arc<NamespaceRecord>> {
+        self.namespaces.pin().get(name).cloned()
+    }
+
+    /// Whether any Node is in a zone of this name, counted or not.
+    #[must_use]
+    pub fn has_zone(&self, zone: &str) -> bool {
+        let key = Key::of(zone);
+        let zones = self.zones_of_nodes.pin();
+        zones.values().any(|zone| *zone == key)
     }
 
     /// Every `namespace/name` that is a Service or that a slice names, in order.
@@ -265,6 +291,7 @@ pub struct Writer {
     cluster: Arc<Cluster>,
     rules: StoreRules,
     nodes: Seen<NodeRecord>,
+    namespaces: Seen<()>,
     services: Seen<()>,
     /// The Service that each slice names.
     slices: Seen<Option<Box<str>>>,
@@ -317,10 +344,16 @@ impl Weather {
 /// began before.
 fn storm_since<'a>(
     records: impl Iterator<Item = &'a NodeRecord>,
-    freeze_not_ready: f64,
+    rules: &StoreRules,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let not_ready = NotReady::of(records, |record| &record.node, freeze_not_ready);
+    let measure = rules.nodes.capacity.measure;
+    let not_ready = NotReady::of(
+        records,
+        |record| &record.node,
+        measure,
+        rules.freeze_not_ready,
+    );
     let storm = not_ready.storm()?;
     let mut went: Vec<_> = not_ready
         .nodes
@@ -339,6 +372,7 @@ impl Writer {
             cluster: Arc::default(),
             rules,
             nodes: Seen::default(),
+            namespaces: Seen::default(),
             services: Seen::default(),
             slices: Seen::default(),
             capacity_is_stale: false,
@@ -358,6 +392,7 @@ impl Writer {
     pub fn begin(&mut self, resource: Resource) {
         match resource {
             Resource::Nodes => self.nodes.begin(),
+            Resource::Namespaces => self.namespaces.begin(),
             Resource::Services => self.services.begin(),
             Resource::EndpointSlices => self.slices.begin(),
         }
@@ -375,6 +410,11 @@ impl Writer {
                 self.capacity_is_stale = true;
                 self.settle(now);
             }
+            Resource::Namespaces => self
+                .namespaces
+                .unseen()
+                .iter()
+                .for_each(|name| self.remove_namespace(name)),
             Resource::Services => self
                 .services
                 .unseen()
@@ -407,6 +447,42 @@ impl Writer {
         self.nodes.remove(name);
         self.cluster.zones_of_nodes.pin().remove(&Key::of(name));
         self.capacity_is_stale = true;
+    }
+
+    /// A Namespace was added or changed.
+    pub fn apply_namespace(&mut self, wire: &Namespace<Box<str>>) {
+        self.note_odd(wire, Resource::Namespaces);
+        let name = wire.full_name();
+        self.namespaces.insert(&name, ());
+        self.update_namespace(&name, NamespaceRecord::read(wire));
+    }
+
+    /// A Namespace is gone.
+    pub fn remove_namespace(&mut self, name: &str) {
+        self.namespaces.remove(name);
+        self.update_namespace(name, NamespaceRecord::default());
+    }
+
+    fn update_namespace(&mut self, name: &str, record: NamespaceRecord) {
+        let namespaces = self.cluster.namespaces.pin();
+        let before = namespaces.get(name).map(|record| &**record);
+        if *before.unwrap_or(&NamespaceRecord::default()) == record {
+            return;
+        }
+        if record.is_silent() {
+            namespaces.remove(name);
+        } else {
+            namespaces.insert(name.into(), Arc::new(record));
+        }
+        let services = self.cluster.services.pin();
+        for service in services.keys() {
+            if service
+                .split_once('/')
+                .is_some_and(|(namespace, _)| namespace == name)
+            {
+                self.cluster.changes.note_service(service);
+            }
+        }
     }
 
     /// A Service was added or changed.
@@ -540,8 +616,9 @@ impl Writer {
     /// Capacity as it is, or in a storm as it would be without.
     fn measured(&mut self, now: Timestamp) -> MeasuredCapacity {
         let records = || self.nodes.entries.values().map(|(record, _)| record);
-        let measured = Capacity::measure(records().map(|record| &record.node));
-        let storm = storm_since(records(), self.rules.freeze_not_ready, now);
+        let rules = self.rules.nodes.capacity;
+        let measured = Capacity::measure(records().map(|record| &record.node), rules);
+        let storm = storm_since(records(), &self.rules, now);
         let Some(since) = self.weather.note(storm, now) else {
             return MeasuredCapacity::new(measured, false);
         };
@@ -552,6 +629,7 @@ impl Writer {
         // Node by node rather than as a sum: one that is deleted meanwhile won't come back, and a new one counts.
         let held = Capacity::measure_as(
             records().map(|record| (&record.node, record.node.ready || is_held(record))),
+            rules,
         );
         let held = Capacity {
             // Which nodes do not count is told as it is.

@@ -1,4 +1,4 @@
-//! Nodes, Services and EndpointSlices from the API server.
+//! Nodes, Namespaces, Services and EndpointSlices from the API server.
 //!
 //! Each resource is listed in pages, every object being turned into its record as it arrives, and then watched from the
 //! list's version on. What fails is tried again with growing, random pauses, while the store keeps what it has.
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use super::store::{Resource, Writer};
-use super::wire::{EndpointSlice, Node, Service, Wire};
+use super::wire::{EndpointSlice, Namespace, Node, Service, Wire};
 use crate::words::{for_a_line, with_causes};
 
 /// How long one watch request lives, in seconds, and the longest that it may: [`with_timeouts`] allows for no more.
@@ -115,8 +115,8 @@ impl<W: Wire> KubeResource for Watched<W> {
 /// What the watches have to say of themselves, for metrics.
 #[derive(Debug, Default)]
 pub struct WatchStatus {
-    errors: [AtomicU64; 3],
-    last_event: [AtomicU64; 3],
+    errors: [AtomicU64; Resource::ALL.len()],
+    last_event: [AtomicU64; Resource::ALL.len()],
 }
 
 impl WatchStatus {
@@ -157,6 +157,8 @@ enum Change {
     Finish(Resource),
     Node(Node<Box<str>>),
     NodeGone(String),
+    Namespace(Namespace<Box<str>>),
+    NamespaceGone(String),
     Service(Service<Box<str>>),
     ServiceGone(String),
     Slice(EndpointSlice<Box<str>>),
@@ -350,6 +352,7 @@ pub async fn run(client: Client, writer: Writer, status: Arc<WatchStatus>, life_
     };
     tokio::select! {
         () = watches.follow(Resource::Nodes, Change::Node, Change::NodeGone) => {}
+        () = watches.follow(Resource::Namespaces, Change::Namespace, Change::NamespaceGone) => {}
         () = watches.follow(Resource::Services, Change::Service, Change::ServiceGone) => {}
         () = watches.follow(Resource::EndpointSlices, Change::Slice, Change::SliceGone) => {}
         () = write(writer, receiver) => {}
@@ -428,6 +431,8 @@ fn take_in(writer: &mut Writer, change: Change) {
         }
         Change::Node(node) => writer.apply_node(&node, now),
         Change::NodeGone(name) => writer.remove_node(&name),
+        Change::Namespace(namespace) => writer.apply_namespace(&namespace),
+        Change::NamespaceGone(name) => writer.remove_namespace(&name),
         Change::Service(service) => writer.apply_service(&service),
         Change::ServiceGone(name) => writer.remove_service(&name),
         Change::Slice(slice) => writer.apply_slice(&slice),

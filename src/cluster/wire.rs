@@ -1,4 +1,4 @@
-//! Nodes, Services and EndpointSlices as they come over the wire: only the fields that are used, none of which can fail
+//! Nodes, Namespaces, Services and EndpointSlices as they come over the wire: only the fields that are used, none of which can fail
 //! to parse.
 //!
 //! `T` is the type of texts: `Box<str>` for objects that are watched, [`Text`](super::loose::Text) for those that a
@@ -26,6 +26,7 @@ map_shaped!(
     ServicePort,
     ServiceStatus,
     LoadBalancer,
+    Namespace,
     EndpointSlice,
     Endpoint,
     Conditions,
@@ -128,6 +129,11 @@ wire!(
 wire!(
     /// What a load balancer says of itself.
     LoadBalancer { ingress: Vec<Loose<Pairs<T>>> }
+);
+
+wire!(
+    /// A `v1` Namespace.
+    Namespace { metadata: Metadata<T> }
 );
 
 wire!(
@@ -368,6 +374,22 @@ impl<T: WireText> Wire for Service<T> {
                 ),
             ])
         })
+    }
+}
+
+impl<T: WireText> Wire for Namespace<T> {
+    type Text = T;
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Namespace";
+    const PLURAL: &'static str = "namespaces";
+
+    fn metadata(&self) -> Option<&Metadata<T>> {
+        self.metadata.get()
+    }
+
+    fn odd_field(&self) -> Option<&'static str> {
+        metadata_odd(&self.metadata)
     }
 }
 

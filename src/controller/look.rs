@@ -136,7 +136,7 @@ impl Look {
             .states
             .iter_mut()
             .find(|state| state.address_type == address_type);
-        let hinted = decision.hints.iter().flatten().count();
+        let hinted = decision.hinted();
         match known {
             None => self.states.push(State {
                 address_type,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::cluster::key::Key;
 use crate::cluster::slice::{Address, EndpointRecord, Place, PortKey, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
+use crate::planner::zone_set::ZoneSet;
 
 /// A ready endpoint that counts, whatever number of slices it stands in.
 #[derive(Debug, Clone)]
@@ -234,7 +235,7 @@ impl<'a> EndpointSet<'a> {
     }
 
     /// The members behind ports that only `slices`, by number, have.
-    pub fn behind(&self, slices: &[usize]) -> impl Iterator<Item = usize> {
+    pub fn behind(&self, slices: &[usize]) -> impl Iterator<Item = usize> + Clone {
         let is_behind = |member: &Member<'_>| {
             let mut copies = self.copies[member.copies.clone()]
                 .iter()
@@ -249,8 +250,8 @@ impl<'a> EndpointSet<'a> {
 
     /// The hints for the endpoints of the request's slice, in their order, from hints in the order of the members.
     #[must_use]
-    pub fn project(&self, hints: &[Option<u16>]) -> Vec<Option<u16>> {
-        let hint = |member: &Option<usize>| member.and_then(|member| hints[member]);
+    pub fn project(&self, hints: &[ZoneSet]) -> Vec<ZoneSet> {
+        let hint = |member: &Option<usize>| member.map_or(ZoneSet::EMPTY, |member| hints[member]);
         self.of_request.iter().map(hint).collect()
     }
 }

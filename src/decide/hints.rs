@@ -1,56 +1,62 @@
 //! Hints for one slice beside those that the other slices of its Service have.
 
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+mod auto;
+mod shared;
 
 use super::endpoint_set::{self, EndpointSet, MOST_PORTS, Member, PortGroup, Stand};
+use super::zones::Zones;
 use crate::cluster::slice::{EndpointRecord, SliceRecord};
-use crate::cluster::store::MeasuredCapacity;
-use crate::planner::allocation::Needs;
+use crate::planner::allocation::Threshold;
 use crate::planner::auto::Origin;
-use crate::planner::guarantee::{self, BelowMinimum};
-use crate::planner::plan::{self, Endpoint, Fixed, Planner};
-use crate::planner::reason::{Reason, Shortfall};
-use crate::settings::Settings;
+use crate::planner::heuristic::Heuristic;
+use crate::planner::keep::KeepRules;
+use crate::planner::reason::Reason;
+use crate::planner::zone_set::ZoneSet;
 
-/// For each member of a set the zone that it is hinted for; nothing for one that another slice hints for a zone without
-/// capacity.
-pub(super) type MemberHints = Vec<Option<u16>>;
+/// What plans follow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlanRules {
+    /// How hints are planned.
+    pub heuristic: Heuristic,
+    /// The overload threshold.
+    pub threshold: Threshold,
+    /// When hints that meet the guarantee give way to better ones.
+    pub keep: KeepRules,
+}
 
-/// Plans hints for `set`, which was gathered from `slices`, the first of which is the request's.
-///
-/// One request can't change other slices, so its own hints are planned around theirs. Where none fit, it gets its part of
-/// a plan for all, if kube-proxy does not follow hints yet because another slice still lacks some. Else it goes without:
-/// kube-proxy then uses all endpoints for every zone, until the others are written. So no write of a slice with a ready
-/// endpoint breaks the guarantee behind any of its ports. (One without has no say: what the others have stays in force.)
+/// Plans hints for the members of `set`, which was gathered from `slices`, the first of which is the request's.
 ///
 /// # Errors
 /// Why the request's slice gets no hints.
 pub(super) fn plan(
-    capacity: &MeasuredCapacity,
+    zones: &Zones<'_>,
     slices: &[&SliceRecord],
     set: &EndpointSet<'_>,
-    settings: &Settings,
-) -> Result<MemberHints, Reason> {
-    let problem = Problem {
-        capacity,
+    rules: PlanRules,
+) -> Result<Vec<ZoneSet>, Reason> {
+    let ground = Ground {
+        zones,
         slices,
         set,
-        origins: origins(set)?,
+        origins: origins(zones, set)?,
         ports: uneven_ports(slices)?,
-        settings,
-        by_parts: OnceCell::new(),
+        rules,
     };
-    problem.plan().map(|hints| problem.complete(hints))
+    let hints = match rules.heuristic {
+        Heuristic::Auto => ground.auto(),
+        Heuristic::Overlap => shared::overlap(&ground),
+        Heuristic::PreferZone => shared::prefer_zone(&ground),
+    };
+    hints.map(|hints| ground.complete(hints))
 }
 
-fn origins(set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
+fn origins(zones: &Zones<'_>, set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
     let mut origins = Vec::with_capacity(set.members().len());
     let mut nowhere = Vec::new();
     for member in set.members() {
         match member.stand {
-            Stand::Zone(zone) => origins.push(Origin::Zone(zone)),
-            Stand::Homeless => origins.push(Origin::Homeless),
+            Stand::Zone(zone) if zones.has_weight(zone) => origins.push(Origin::Zone(zone)),
+            Stand::Zone(_) | Stand::Homeless => origins.push(Origin::Homeless),
             Stand::Unknown => nowhere.push(member.record.address),
         }
     }
@@ -78,73 +84,22 @@ fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Re
     Ok(groups)
 }
 
-/// What a plan can do with a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Give it any hint.
-    Free,
-    /// Nothing: another slice hints it for this zone, or for one without capacity.
-    Fixed(Option<u16>),
-}
-
-/// What an endpoint serves, as far as that can be counted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serves {
-    /// It has no hint.
-    AnyZone,
-    /// A zone with capacity.
-    Zone(u16),
-    /// None with capacity, or copies of it say different zones.
-    Nothing,
-    /// Hints that heuristic Auto does not give.
-    Unclear,
-}
-
-struct Problem<'a> {
-    capacity: &'a MeasuredCapacity,
+/// What any heuristic plans for.
+struct Ground<'a> {
+    zones: &'a Zones<'a>,
     slices: &'a [&'a SliceRecord],
     set: &'a EndpointSet<'a>,
     /// Where the members stand.
     origins: Vec<Origin>,
     /// Sets of slices with the same ports, where not all have the same.
     ports: Vec<PortGroup<'a>>,
-    settings: &'a Settings,
-    /// The plan for all by parts, once it has been asked for; nothing inside where there is none.
-    by_parts: OnceCell<Option<MemberHints>>,
+    rules: PlanRules,
 }
 
-impl Problem<'_> {
-    fn plan(&self) -> Result<MemberHints, Reason> {
-        let whole = if self.ports.is_empty() {
-            None
-        } else {
-            self.check_minima()?;
-            Some(self.solve_all()?)
-        };
-        if !self.is_unclear() {
-            let roles: Vec<Role> = self.set.members().iter().map(|m| self.role(m)).collect();
-            let fits = |hints: &MemberHints| {
-                self.short_port(self.own_ports(), hints).is_none()
-                    && (!self.set.has_twins() || self.is_safe_now(hints))
-            };
-            if let Some(hints) = self.solve(&roles, fits)? {
-                return Ok(hints);
-            }
-        }
-        let whole = whole.map_or_else(|| self.solve_all(), Ok)?;
-        if self.is_safe_now(&whole) {
-            return Ok(whole);
-        }
-        Err(Reason::SiblingsOutOfStep {
-            siblings: self.slices.len() - 1,
-        })
-    }
-
-    /// That the minima of all can be had, which parts that are empty do not tell.
-    fn check_minima(&self) -> Result<(), Reason> {
-        let endpoints = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
-        let needs = Needs::new(&self.capacity.weights, endpoints, self.settings.threshold);
-        needs.map(drop).map_err(Reason::Shortfall)
+impl Ground<'_> {
+    fn auto(&self) -> Result<Vec<ZoneSet>, Reason> {
+        let hints = auto::plan(self)?;
+        Ok(hints.into_iter().map(ZoneSet::from).collect())
     }
 
     /// The ports that the request's slice has, where ports are uneven.
@@ -153,250 +108,23 @@ impl Problem<'_> {
         self.ports.iter().filter(is_own)
     }
 
-    fn role(&self, member: &Member<'_>) -> Role {
-        match elsewhere(member).map(|copy| copy.hints.zones()) {
-            Some([zone]) => Role::Fixed(self.capacity.zone_number(*zone)),
-            _ => Role::Free,
+    fn siblings_out_of_step(&self) -> Reason {
+        Reason::SiblingsOutOfStep {
+            siblings: self.slices.len() - 1,
         }
-    }
-
-    /// The zone that a member is hinted for now, where it is one with capacity.
-    fn hint_now(&self, member: &Member<'_>) -> Option<u16> {
-        match member.record.hints.zones() {
-            [zone] => self.capacity.zone_number(*zone),
-            _ => None,
-        }
-    }
-
-    /// Whether another slice has hints behind the same ports that heuristic Auto does not give: what they do to load is
-    /// not worked out here.
-    fn is_unclear(&self) -> bool {
-        let members = self.set.members();
-        if self.ports.is_empty() {
-            return members.iter().any(is_foreign);
-        }
-        let mut behind = self
-            .own_ports()
-            .flat_map(|group| self.set.behind(&group.slices));
-        behind.any(|member| is_foreign(&members[member]))
-    }
-
-    /// The best plan when every hint can be changed, if it meets the guarantee behind each port too.
-    fn solve_all(&self) -> Result<MemberHints, Reason> {
-        if let Some(hints) = self.by_parts() {
-            return Ok(hints.clone());
-        }
-        let mut refused = None;
-        let fits = |hints: &MemberHints| {
-            let short = self.short_port(self.ports.iter(), hints);
-            let fits = short.is_none();
-            refused = refused.take().or(short);
-            fits
-        };
-        let solved = self.solve(&vec![Role::Free; self.origins.len()], fits)?;
-        solved.ok_or_else(|| refused.expect("minima that fit can be had when no hint is fixed"))
-    }
-
-    /// The best plan that fits, of those in which members of these roles meet the guarantee together.
-    ///
-    /// Where ports are uneven, each set of slices that have the same is planned by itself if that can be done: what meets
-    /// the guarantee in its parts does so behind any port, and no such part waits for another.
-    fn solve(
-        &self,
-        roles: &[Role],
-        mut fits: impl FnMut(&MemberHints) -> bool,
-    ) -> Result<Option<MemberHints>, Reason> {
-        if self.by_parts().is_some() {
-            return Ok(self.plan_parts(roles).filter(&mut fits));
-        }
-        let all: Vec<usize> = (0..roles.len()).collect();
-        self.plan_together(&all, roles, fits)
-            .map_err(Reason::Shortfall)
-    }
-
-    /// The plan for all in which each set of slices with the same ports meets the guarantee by itself, where there is one.
-    fn by_parts(&self) -> Option<&MemberHints> {
-        let plan = || {
-            if self.ports.is_empty() {
-                return None;
-            }
-            let all_free = vec![Role::Free; self.origins.len()];
-            self.plan_parts(&all_free).filter(|hints| {
-                let all_planned = hints.iter().all(Option::is_some);
-                all_planned && self.short_port(self.ports.iter(), hints).is_none()
-            })
-        };
-        self.by_parts.get_or_init(plan).as_ref()
-    }
-
-    /// Nothing where the part of the request's slice can't be planned.
-    fn plan_parts(&self, roles: &[Role]) -> Option<MemberHints> {
-        let numbers = endpoint_set::port_set_numbers(self.slices);
-        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for member in 0..roles.len() {
-            let part = self.set.part_of(member, &numbers);
-            parts.entry(part).or_default().push(member);
-        }
-        let mut hints: MemberHints = roles
-            .iter()
-            .map(|role| match role {
-                Role::Fixed(zone) => *zone,
-                Role::Free => None,
-            })
-            .collect();
-        for part in parts.values() {
-            // What nobody can change now is not judged by itself.
-            if part.iter().all(|&member| roles[member] != Role::Free) {
-                continue;
-            }
-            let planned = self.plan_together(part, roles, |_| true);
-            if let Some(planned) = planned.ok().flatten() {
-                part.iter()
-                    .zip(planned)
-                    .for_each(|(&member, hint)| hints[member] = hint);
-            } else if part
-                .iter()
-                .any(|&member| self.set.members()[member].in_request())
-            {
-                return None;
-            }
-        }
-        Some(hints)
-    }
-
-    /// The best plan that fits, for some of the members.
-    fn plan_together(
-        &self,
-        members: &[usize],
-        roles: &[Role],
-        fits: impl FnMut(&MemberHints) -> bool,
-    ) -> Result<Option<MemberHints>, Shortfall> {
-        let weights = &self.capacity.weights;
-        let mut fixed = Fixed::none(weights.len());
-        let mut free = Vec::with_capacity(members.len());
-        for &member in members {
-            let origin = self.origins[member];
-            match roles[member] {
-                Role::Fixed(zone) => fixed.add(origin, zone),
-                Role::Free => {
-                    let hint = self.hint_now(&self.set.members()[member]);
-                    free.push(Endpoint { origin, hint });
-                }
-            }
-        }
-        let (threshold, keep) = (self.settings.threshold, self.settings.keep);
-        let planner = Planner::new(weights, threshold, keep, &free, &fixed)?;
-        let hints = |planned: plan::Hints| {
-            let mut next = planned.into_iter();
-            let hint = |&member: &usize| match roles[member] {
-                Role::Fixed(zone) => zone,
-                Role::Free => next.next(),
-            };
-            members.iter().map(hint).collect()
-        };
-        Ok(planner.plans().map(hints).find(fits))
-    }
-
-    /// The first of these ports whose endpoints are short in a zone.
-    fn short_port<'g>(
-        &self,
-        ports: impl IntoIterator<Item = &'g PortGroup<'g>>,
-        hints: &[Option<u16>],
-    ) -> Option<Reason> {
-        ports.into_iter().find_map(|group| {
-            let BelowMinimum {
-                zone,
-                hinted,
-                minimum,
-            } = self.below_minimum(self.set.behind(&group.slices), hints)?;
-            Some(Reason::PortBelowMinimum {
-                port: group.port.name.clone(),
-                zone: self.capacity.capacity.zones[zone].name.clone(),
-                hinted,
-                minimum,
-            })
-        })
-    }
-
-    fn below_minimum(
-        &self,
-        members: impl IntoIterator<Item = usize>,
-        hints: &[Option<u16>],
-    ) -> Option<BelowMinimum> {
-        let weights = &self.capacity.weights;
-        let (mut hinted, mut endpoints) = (vec![0; weights.len()], 0);
-        for member in members {
-            endpoints += 1;
-            if let Some(zone) = hints[member] {
-                hinted[usize::from(zone)] += 1;
-            }
-        }
-        guarantee::below_minimum(weights, &hinted, endpoints, self.settings.threshold)
-    }
-
-    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
-    /// others stay as they are, whichever copy of an address kube-proxy uses.
-    fn is_safe_now(&self, hints: &[Option<u16>]) -> bool {
-        if self.ports.is_empty() {
-            return self.is_safe_behind(0..hints.len(), None, hints);
-        }
-        self.own_ports().all(|group| {
-            self.is_safe_behind(self.set.behind(&group.slices), Some(&group.slices), hints)
-        })
-    }
-
-    fn is_safe_behind(
-        &self,
-        members: impl IntoIterator<Item = usize>,
-        slices: Option<&[usize]>,
-        hints: &[Option<u16>],
-    ) -> bool {
-        let mut served = vec![0; self.capacity.weights.len()];
-        let (mut endpoints, mut is_clear) = (0, true);
-        for member in members {
-            endpoints += 1;
-            match self.serves_now(member, slices, hints) {
-                Serves::Nothing => {}
-                Serves::Zone(zone) => served[usize::from(zone)] += 1,
-                Serves::Unclear => is_clear = false,
-                // kube-proxy ignores hints behind a port that has an endpoint without.
-                Serves::AnyZone => return true,
-            }
-        }
-        let (weights, threshold) = (&self.capacity.weights, self.settings.threshold);
-        is_clear && guarantee::below_minimum(weights, &served, endpoints, threshold).is_none()
-    }
-
-    /// What a member serves as it stands in `slices`, with `hints` in the request's.
-    fn serves_now(&self, member: usize, slices: Option<&[usize]>, hints: &[Option<u16>]) -> Serves {
-        let mut serves = Serves::AnyZone;
-        for (in_request, copy) in self.set.usable_copies(member, slices) {
-            let zone = match copy.hints.zones() {
-                _ if in_request => hints[member],
-                // Of copies with and without a hint kube-proxy may use one with.
-                [] => continue,
-                [zone] => self.capacity.zone_number(*zone),
-                _ => return Serves::Unclear,
-            };
-            serves = match (serves, zone) {
-                (Serves::AnyZone, Some(zone)) => Serves::Zone(zone),
-                (Serves::Zone(one), Some(other)) if one == other => serves,
-                _ => Serves::Nothing,
-            };
-        }
-        serves
     }
 
     /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone
     /// without capacity.
-    fn complete(&self, mut hints: MemberHints) -> MemberHints {
+    fn complete(&self, mut hints: Vec<ZoneSet>) -> Vec<ZoneSet> {
+        let weighed = || self.zones.first_with_weight();
         let members = self.set.members().iter().zip(&self.origins);
         for ((member, origin), hint) in members.zip(&mut hints) {
-            if member.needs_hint && hint.is_none() {
-                *hint = match origin {
-                    Origin::Zone(zone) => Some(*zone),
-                    Origin::Homeless => Some(0),
-                };
+            if member.needs_hint && hint.is_empty() {
+                *hint = ZoneSet::one(match origin {
+                    Origin::Zone(zone) => *zone,
+                    Origin::Homeless => weighed(),
+                });
             }
         }
         hints
@@ -407,9 +135,4 @@ impl Problem<'_> {
 fn elsewhere<'a>(member: &Member<'a>) -> Option<&'a EndpointRecord> {
     let own = (!member.in_request()).then_some(member.record);
     member.elsewhere.or(own)
-}
-
-/// Whether another slice has it, with hints that heuristic Auto does not give.
-fn is_foreign(member: &Member<'_>) -> bool {
-    elsewhere(member).is_some_and(|copy| copy.hints.zones().len() > 1)
 }

@@ -1,24 +1,10 @@
 //! Whether a Service asks for hints, and for which heuristic: the first match counts.
 
-use crate::cluster::service::{AnnotationKey, ServiceRecord, TopologyMode, TrafficDistribution};
+use crate::cluster::annotations::{AnnotationKey, Annotations, Invalid, TopologyMode};
+use crate::cluster::namespace::NamespaceRecord;
+use crate::cluster::service::{ServiceRecord, TrafficDistribution};
+use crate::planner::heuristic::Heuristic;
 use crate::settings::Settings;
-
-/// A way to plan hints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heuristic {
-    /// In proportion to CPU, every endpoint for one zone.
-    Auto,
-}
-
-impl Heuristic {
-    /// Its word, in JSON and for people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "Auto",
-        }
-    }
-}
 
 /// What asks for hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +15,10 @@ pub enum OptInSource {
     TopologyMode,
     /// `spec.trafficDistribution`.
     TrafficDistribution,
+    /// Either annotation, on the Namespace.
+    Namespace,
+    /// `--default-mode`.
+    DefaultMode,
 }
 
 impl OptInSource {
@@ -39,6 +29,8 @@ impl OptInSource {
             Self::TopologyAwareHints => "topology-aware-hints",
             Self::TopologyMode => "topology-mode",
             Self::TrafficDistribution => "trafficDistribution",
+            Self::Namespace => "namespace",
+            Self::DefaultMode => "default-mode",
         }
     }
 }
@@ -70,21 +62,80 @@ pub enum OptIn {
     Nothing,
 }
 
-/// Reads what a Service says.
-#[must_use]
-pub fn read(service: &ServiceRecord, settings: &Settings) -> OptIn {
-    match (&service.topology_mode, service.traffic_distribution) {
-        (Some((key, TopologyMode::Auto)), _) => OptIn::Heuristic((*key).into(), Heuristic::Auto),
-        (Some((_, TopologyMode::Disabled)), distribution) => OptIn::Disabled {
-            kubernetes_hints: distribution.is_some(),
-        },
-        (Some((_, TopologyMode::Other(value))), _) => OptIn::Other(value.clone()),
-        (None, Some(TrafficDistribution::SameZone)) if settings.honor_traffic_distribution => {
-            OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Auto)
-        }
-        (None, Some(TrafficDistribution::SameNode)) => OptIn::SameNode,
-        (None, Some(TrafficDistribution::SameZone) | None) => OptIn::Nothing,
+/// Whose annotation can't be used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Whose it is.
+    pub owner: Owner,
+    /// The annotation.
+    pub invalid: Invalid,
+}
+
+/// Whose annotations ask for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The Service's own.
+    Service,
+    /// Those of its Namespace.
+    Namespace,
+}
+
+/// Reads what a Service says, or its Namespace in its place, or the settings.
+///
+/// # Errors
+/// [`Mistake`] where the annotation that counts names a heuristic of zonewise's that there is none of.
+pub fn read(
+    service: &ServiceRecord,
+    namespace: Option<&NamespaceRecord>,
+    settings: &Settings,
+) -> Result<OptIn, Mistake> {
+    let own = by_annotation(&service.annotations, Owner::Service, service)?;
+    if let Some(opt_in) = own {
+        return Ok(opt_in);
     }
+    match service.traffic_distribution {
+        Some(TrafficDistribution::SameZone) if settings.honor_traffic_distribution => {
+            let heuristic = settings.default_heuristic;
+            return Ok(OptIn::Heuristic(
+                OptInSource::TrafficDistribution,
+                heuristic,
+            ));
+        }
+        Some(TrafficDistribution::SameZone) => return Ok(OptIn::Nothing),
+        Some(TrafficDistribution::SameNode) => return Ok(OptIn::SameNode),
+        None => {}
+    }
+    let of_namespace = namespace.map(|n| by_annotation(&n.annotations, Owner::Namespace, service));
+    if let Some(opt_in) = of_namespace.transpose()?.flatten() {
+        return Ok(opt_in);
+    }
+    Ok(settings.default_mode.map_or(OptIn::Nothing, |heuristic| {
+        OptIn::Heuristic(OptInSource::DefaultMode, heuristic)
+    }))
+}
+
+fn by_annotation(
+    annotations: &Annotations,
+    owner: Owner,
+    service: &ServiceRecord,
+) -> Result<Option<OptIn>, Mistake> {
+    if let Some(invalid) = annotations.unknown_heuristic() {
+        return Err(Mistake { owner, invalid });
+    }
+    let Some((key, mode)) = &annotations.topology_mode else {
+        return Ok(None);
+    };
+    let source = match owner {
+        Owner::Service => (*key).into(),
+        Owner::Namespace => OptInSource::Namespace,
+    };
+    Ok(Some(match mode {
+        TopologyMode::Heuristic(heuristic) => OptIn::Heuristic(source, *heuristic),
+        TopologyMode::Disabled => OptIn::Disabled {
+            kubernetes_hints: service.traffic_distribution.is_some(),
+        },
+        TopologyMode::Other(value) => OptIn::Other(value.clone()),
+    }))
 }
 
 #[cfg(test)]
@@ -92,7 +143,14 @@ mod tests {
     use super::*;
 
     fn read(service: &ServiceRecord) -> OptIn {
-        super::read(service, &Settings::default())
+        super::read(service, None, &Settings::default()).unwrap()
+    }
+
+    fn annotations(mode: Option<TopologyMode>) -> Annotations {
+        Annotations {
+            topology_mode: mode.map(|mode| (AnnotationKey::TopologyMode, mode)),
+            ..Annotations::default()
+        }
     }
 
     fn service(
@@ -101,19 +159,25 @@ mod tests {
     ) -> ServiceRecord {
         ServiceRecord {
             uid: "".into(),
-            topology_mode: mode.map(|mode| (AnnotationKey::TopologyMode, mode)),
+            annotations: annotations(mode),
             traffic_distribution,
             hints_unused: None,
             odd_field: None,
         }
     }
 
+    fn namespace(mode: TopologyMode) -> NamespaceRecord {
+        NamespaceRecord {
+            annotations: annotations(Some(mode)),
+            odd_field: None,
+        }
+    }
+
+    const AUTO: TopologyMode = TopologyMode::Heuristic(Heuristic::Auto);
+
     #[test]
     fn the_annotation_comes_before_the_traffic_distribution() {
-        let auto = service(
-            Some(TopologyMode::Auto),
-            Some(TrafficDistribution::SameNode),
-        );
+        let auto = service(Some(AUTO), Some(TrafficDistribution::SameNode));
         assert_eq!(
             read(&auto),
             OptIn::Heuristic(OptInSource::TopologyMode, Heuristic::Auto)
@@ -147,7 +211,7 @@ mod tests {
         let with = |distribution| read(&service(None, distribution));
         assert_eq!(
             with(Some(TrafficDistribution::SameZone)),
-            OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Auto)
+            OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Overlap)
         );
         assert_eq!(with(Some(TrafficDistribution::SameNode)), OptIn::SameNode);
         assert_eq!(with(None), OptIn::Nothing);
@@ -157,9 +221,64 @@ mod tests {
     fn a_traffic_distribution_alone_can_be_left_to_kubernetes() {
         let settings = Settings {
             honor_traffic_distribution: false,
+            default_mode: Some(Heuristic::Auto),
             ..Settings::default()
         };
         let alone = service(None, Some(TrafficDistribution::SameZone));
-        assert_eq!(super::read(&alone, &settings), OptIn::Nothing);
+        assert_eq!(super::read(&alone, None, &settings), Ok(OptIn::Nothing));
+    }
+
+    #[test]
+    fn the_namespace_comes_after_what_the_service_says_and_before_the_settings() {
+        let settings = Settings {
+            default_mode: Some(Heuristic::PreferZone),
+            ..Settings::default()
+        };
+        let overlap = namespace(TopologyMode::Heuristic(Heuristic::Overlap));
+        let read =
+            |service: &ServiceRecord, namespace| match super::read(service, namespace, &settings)
+                .unwrap()
+            {
+                OptIn::Heuristic(source, heuristic) => (source, heuristic),
+                other => panic!("{other:?}"),
+            };
+        let silent = service(None, None);
+        assert_eq!(
+            read(&silent, Some(&overlap)),
+            (OptInSource::Namespace, Heuristic::Overlap)
+        );
+        assert_eq!(
+            read(&service(Some(AUTO), None), Some(&overlap)),
+            (OptInSource::TopologyMode, Heuristic::Auto)
+        );
+        assert_eq!(
+            read(&silent, None),
+            (OptInSource::DefaultMode, Heuristic::PreferZone)
+        );
+        let disabled = namespace(TopologyMode::Disabled);
+        assert_eq!(
+            super::read(&silent, Some(&disabled), &settings),
+            Ok(OptIn::Disabled {
+                kubernetes_hints: false
+            })
+        );
+    }
+
+    #[test]
+    fn a_heuristic_that_there_is_none_of_is_a_mistake_of_whoever_names_it() {
+        let unknown = || TopologyMode::Other("zonewise.dev/Nothing".into());
+        let owner = |service: &ServiceRecord, namespace: Option<&NamespaceRecord>| {
+            super::read(service, namespace, &Settings::default()).map_err(|m| m.owner)
+        };
+        assert_eq!(
+            owner(&service(Some(unknown()), None), None),
+            Err(Owner::Service)
+        );
+        let of_namespace = namespace(unknown());
+        assert_eq!(
+            owner(&service(None, None), Some(&of_namespace)),
+            Err(Owner::Namespace)
+        );
+        assert!(owner(&service(Some(AUTO), None), Some(&of_namespace)).is_ok());
     }
 }

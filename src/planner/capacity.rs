@@ -39,18 +39,46 @@ pub struct Node {
     pub cpu: Cpu,
     /// Whether its `Ready` condition is `True`.
     pub ready: bool,
-    /// Whether it has a label that leaves it out, such as `node-role.kubernetes.io/control-plane`.
-    pub excluded: bool,
+    /// Set where its labels leave it out.
+    pub excluded: Option<Excluded>,
     /// Whether its cloud may still be giving it a zone: young, or tainted as uninitialized.
     pub settling: bool,
+}
+
+/// Why a node's labels leave it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excluded {
+    /// It has one such as `node-role.kubernetes.io/control-plane`.
+    ByLabel,
+    /// It has not those that nodes need to count.
+    NotSelected,
 }
 
 impl Node {
     /// Whether it has all that a counted node needs.
     #[must_use]
-    pub fn has_capacity(&self) -> bool {
-        self.zone.is_some() && self.cpu.counts()
+    pub fn has_capacity(&self, measure: Measure) -> bool {
+        self.zone.is_some() && (measure == Measure::Nodes || self.cpu.counts())
     }
+}
+
+/// What zones are measured by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Measure {
+    /// The allocatable CPU of their nodes.
+    #[default]
+    Cpu,
+    /// The number of their nodes.
+    Nodes,
+}
+
+/// How capacity is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CapacityRules {
+    /// What zones are measured by.
+    pub measure: Measure,
+    /// The part of the counted nodes that may lack zone or CPU, in millionths: hints then go on without them.
+    pub tolerance: u32,
 }
 
 /// Something that a counted node needs and does not have.
@@ -91,6 +119,8 @@ pub struct InsufficientNode {
 pub enum Ignored {
     /// It has a control plane's label.
     ControlPlane,
+    /// It has not the labels that nodes need to count.
+    NotSelected,
     /// Its `Ready` condition is not `True`.
     NotReady,
     /// It lacks zone or CPU and is so new that it may still get them.
@@ -99,13 +129,19 @@ pub enum Ignored {
 
 impl Ignored {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ControlPlane, Self::NotReady, Self::Settling];
+    pub const ALL: [Self; 4] = [
+        Self::ControlPlane,
+        Self::NotSelected,
+        Self::NotReady,
+        Self::Settling,
+    ];
 
     /// The word for it in JSON and metrics.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::ControlPlane => "ControlPlane",
+            Self::NotSelected => "NotSelected",
             Self::NotReady => "NotReady",
             Self::Settling => "Settling",
         }
@@ -132,20 +168,28 @@ pub struct Capacity {
     pub insufficient: Vec<InsufficientNode>,
     /// Nodes that do not count, in the order of their names.
     pub ignored: Vec<(Box<str>, Ignored)>,
+    /// How it was measured.
+    pub rules: CapacityRules,
 }
 
 impl Capacity {
     /// Sums up `nodes`, in whatever order they come.
-    pub fn measure<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
-        Self::measure_as(nodes.into_iter().map(|node| (node, node.ready)))
+    pub fn measure<'a>(nodes: impl IntoIterator<Item = &'a Node>, rules: CapacityRules) -> Self {
+        Self::measure_as(nodes.into_iter().map(|node| (node, node.ready)), rules)
     }
 
     /// The same, where it is said for each node whether it is taken for Ready.
-    pub fn measure_as<'a>(nodes: impl IntoIterator<Item = (&'a Node, bool)>) -> Self {
+    pub fn measure_as<'a>(
+        nodes: impl IntoIterator<Item = (&'a Node, bool)>,
+        rules: CapacityRules,
+    ) -> Self {
         let mut zones: BTreeMap<&Arc<str>, (Millicores, u32)> = BTreeMap::new();
-        let mut capacity = Self::default();
+        let mut capacity = Self {
+            rules,
+            ..Self::default()
+        };
         for (node, ready) in nodes {
-            match assess(node, ready) {
+            match assess(node, ready, rules.measure) {
                 Assessment::Counts { zone, cpu } => {
                     let (sum, count) = zones.entry(zone).or_default();
                     sum.0 = sum.0.saturating_add(cpu.0);
@@ -175,17 +219,21 @@ impl Capacity {
         capacity
     }
 
-    /// The weight of each zone's share: its millicores, in zone order.
+    /// The weight of each zone's share, in zone order: its millicores, or its nodes.
     #[must_use]
     pub fn weights(&self) -> Vec<u64> {
-        self.zones.iter().map(|zone| zone.cpu.0).collect()
+        let weight = |zone: &Zone| match self.rules.measure {
+            Measure::Cpu => zone.cpu.0,
+            Measure::Nodes => zone.nodes.into(),
+        };
+        self.zones.iter().map(weight).collect()
     }
 
     /// The share of a zone, between 0 and 1, for people, JSON and metrics; decisions use the exact weights.
     #[must_use]
     pub fn share(&self, zone: usize) -> f64 {
-        let total: u64 = self.zones.iter().map(|zone| zone.cpu.0).sum();
-        super::counts::ratio(self.zones[zone].cpu.0, total)
+        let weights = self.weights();
+        super::counts::ratio(weights[zone], weights.iter().sum())
     }
 
     /// Number of counted nodes with zone and CPU.
@@ -194,10 +242,16 @@ impl Capacity {
         self.zones.iter().map(|zone| u64::from(zone.nodes)).sum()
     }
 
+    fn tolerates_insufficient(&self) -> bool {
+        let insufficient = self.insufficient.len() as u64;
+        let counted = insufficient + self.sufficient_nodes();
+        insufficient * 1_000_000 <= counted * u64::from(self.rules.tolerance)
+    }
+
     /// Why no Service can be hinted with these nodes, or nothing where one can.
     #[must_use]
     pub fn obstacle(&self) -> Option<Reason> {
-        if !self.insufficient.is_empty() || self.zones.is_empty() {
+        if !self.tolerates_insufficient() || self.zones.is_empty() {
             return Some(Reason::insufficient_node_info(&self.insufficient));
         }
         if let [zone] = self.zones.as_slice() {
@@ -216,14 +270,18 @@ enum Assessment<'a> {
     Insufficient(Vec<Missing>),
 }
 
-fn assess(node: &Node, ready: bool) -> Assessment<'_> {
-    if node.excluded {
-        return Assessment::Ignored(Ignored::ControlPlane);
+fn assess(node: &Node, ready: bool, measure: Measure) -> Assessment<'_> {
+    match node.excluded {
+        Some(Excluded::ByLabel) => return Assessment::Ignored(Ignored::ControlPlane),
+        Some(Excluded::NotSelected) => return Assessment::Ignored(Ignored::NotSelected),
+        None => {}
     }
     if !ready {
         return Assessment::Ignored(Ignored::NotReady);
     }
     let cpu = match &node.cpu {
+        Cpu::Millicores(cpu) if measure == Measure::Nodes => Ok(*cpu),
+        _ if measure == Measure::Nodes => Ok(Millicores(0)),
         Cpu::Missing => Err(Missing::Cpu),
         Cpu::Unreadable(text) => Err(Missing::ReadableCpu(text.clone())),
         Cpu::Millicores(Millicores(0)) => Err(Missing::CpuAboveZero),
@@ -255,12 +313,13 @@ impl<N> NotReady<N> {
     pub fn of(
         all: impl IntoIterator<Item = N>,
         node: impl Fn(&N) -> &Node,
+        measure: Measure,
         freeze_not_ready: f64,
     ) -> Self {
         let (mut nodes, mut counting) = (Vec::new(), 0);
         for item in all {
             let node = node(&item);
-            match assess(node, true) {
+            match assess(node, true, measure) {
                 Assessment::Counts { .. } | Assessment::Insufficient(_) if node.ready => {
                     counting += 1;
                 }
@@ -296,8 +355,66 @@ pub fn not_ready(capacity: &Capacity) -> u64 {
 mod tests {
     use super::*;
 
+    fn measure(nodes: &[Node]) -> Capacity {
+        Capacity::measure(nodes, CapacityRules::default())
+    }
+
+    #[test]
+    fn nodes_that_lack_something_are_tolerated_up_to_a_part_of_those_that_count() {
+        let mut nodes: Vec<Node> = (0..18)
+            .map(|i| node(&format!("n{i}"), ["a", "b"][i % 2], 1))
+            .collect();
+        nodes.push(node("bare", "", 1));
+        nodes.push(node("idle", "a", 0));
+        let obstacle = |tolerance, nodes: &[Node]| {
+            let rules = CapacityRules {
+                tolerance,
+                ..CapacityRules::default()
+            };
+            Capacity::measure(nodes, rules).obstacle()
+        };
+        assert_eq!(obstacle(100_000, &nodes), None);
+        assert!(obstacle(99_999, &nodes).is_some() && obstacle(0, &nodes).is_some());
+        assert_eq!(obstacle(0, &nodes[..18]), None);
+        assert!(
+            obstacle(1_000_000, &nodes[18..]).is_some(),
+            "no zone at all"
+        );
+    }
+
+    #[test]
+    fn zones_can_be_measured_by_their_nodes_which_then_need_no_cpu() {
+        let nodes = [
+            node("n1", "a", 8000),
+            node("n2", "b", 1000),
+            node("n3", "b", 0),
+        ];
+        let rules = CapacityRules {
+            measure: Measure::Nodes,
+            ..CapacityRules::default()
+        };
+        let capacity = Capacity::measure(&nodes, rules);
+        assert_eq!(
+            (capacity.weights(), capacity.obstacle()),
+            (vec![1, 2], None)
+        );
+        assert_eq!(measure(&nodes).weights(), [8000, 1000]);
+    }
+
+    #[test]
+    fn nodes_without_the_labels_that_are_asked_for_do_not_count() {
+        let other = Node {
+            excluded: Some(Excluded::NotSelected),
+            zone: None,
+            ..node("gpu", "c", 1)
+        };
+        let capacity = measure(&[other, node("n1", "a", 1), node("n2", "b", 1)]);
+        assert_eq!(capacity.ignored, [("gpu".into(), Ignored::NotSelected)]);
+        assert_eq!(capacity.obstacle(), None);
+    }
+
     fn is_storm(nodes: &[Node], freeze_not_ready: f64) -> bool {
-        NotReady::of(nodes, |node| node, freeze_not_ready)
+        NotReady::of(nodes, |node| node, Measure::Cpu, freeze_not_ready)
             .storm()
             .is_some()
     }
@@ -308,7 +425,7 @@ mod tests {
             zone: (!zone.is_empty()).then(|| zone.into()),
             cpu: Cpu::Millicores(Millicores(millicores)),
             ready: true,
-            excluded: false,
+            excluded: None,
             settling: false,
         }
     }
@@ -320,7 +437,7 @@ mod tests {
             node("n1", "a", 1000),
             node("n2", "a", 500),
         ];
-        let capacity = Capacity::measure(&nodes);
+        let capacity = measure(&nodes);
         let zones: Vec<_> = capacity
             .zones
             .iter()
@@ -334,7 +451,7 @@ mod tests {
     #[test]
     fn control_plane_and_not_ready_nodes_are_left_out() {
         let control_plane = Node {
-            excluded: true,
+            excluded: Some(Excluded::ByLabel),
             zone: None,
             ..node("cp", "a", 1)
         };
@@ -342,7 +459,7 @@ mod tests {
             ready: false,
             ..node("nr", "a", 1)
         };
-        let capacity = Capacity::measure(&[
+        let capacity = measure(&[
             control_plane,
             not_ready,
             node("n", "a", 1),
@@ -360,8 +477,7 @@ mod tests {
 
     #[test]
     fn a_node_without_zone_or_cpu_is_named_with_what_it_lacks() {
-        let capacity =
-            Capacity::measure(&[node("n1", "", 0), node("n2", "a", 1), node("n3", "b", 1)]);
+        let capacity = measure(&[node("n1", "", 0), node("n2", "a", 1), node("n3", "b", 1)]);
         assert_eq!(
             capacity.insufficient[0].missing,
             [Missing::Zone, Missing::CpuAboveZero]
@@ -379,7 +495,7 @@ mod tests {
             settling: true,
             ..node("n1", "", 1000)
         };
-        let capacity = Capacity::measure(&[new, node("n2", "a", 1), node("n3", "b", 1)]);
+        let capacity = measure(&[new, node("n2", "a", 1), node("n3", "b", 1)]);
         assert_eq!(capacity.obstacle(), None);
         assert_eq!(capacity.ignored, [("n1".into(), Ignored::Settling)]);
     }
@@ -408,7 +524,7 @@ mod tests {
             ..node("new", "a", 1)
         };
         let excluded = Node {
-            excluded: true,
+            excluded: Some(Excluded::ByLabel),
             ..node("cp", "a", 1)
         };
         for lost in [new, excluded, node("bare", "", 1), node("idle", "a", 0)] {

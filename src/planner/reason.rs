@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::allocation::{self, Threshold};
 use super::capacity::{InsufficientNode, Missing, ZONE_LABEL};
+use super::zone_set::ZoneSet;
 use crate::words::{self, NAMED, and_more};
 
 /// A number of endpoints that Auto has no plan for.
@@ -99,6 +100,27 @@ impl Remedy {
     }
 }
 
+/// How far above the average an endpoint is loaded, in thousandths, rounded up: for sentences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overload {
+    thousandths: u32,
+}
+
+impl Overload {
+    /// From a fraction of the average load.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn of(fraction: f64) -> Self {
+        Self {
+            thousandths: (fraction * 1000.0 - 1e-6).ceil().max(0.0) as u32,
+        }
+    }
+
+    fn percent(self) -> String {
+        format!("{}%", f64::from(self.thousandths) / 10.0)
+    }
+}
+
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
@@ -166,8 +188,53 @@ pub enum Reason {
     UnknownService,
     /// The slices of `default/kubernetes` and of zonewise itself.
     ReservedService,
-    /// `--mode Off`.
+    /// `--mode Off`, or the Namespace's annotation says so.
     ModeOff,
+    /// An annotation that counts can't be used.
+    InvalidAnnotation {
+        /// `Service` or `Namespace`.
+        kind: &'static str,
+        /// Its name.
+        name: Box<str>,
+        /// The annotation.
+        key: &'static str,
+        /// Its value.
+        value: Box<str>,
+        /// What is wrong with it, as the end of a sentence.
+        problem: Box<str>,
+    },
+    /// More zones than a hint can name, and Auto has no plan.
+    TooManyZones {
+        /// Zones with weight.
+        zones: usize,
+    },
+    /// No hints would keep more traffic in its zone than none do.
+    NoBetterThanNone,
+    /// No plan of heuristic Overlap keeps every endpoint under the ceiling.
+    NoOverlap {
+        /// Ready endpoints.
+        endpoints: u32,
+        /// The overload threshold.
+        threshold: Threshold,
+    },
+    /// Hints for every endpoint's own zone would overload one.
+    OwnZonesOverloaded {
+        /// How far above the average the busiest endpoint would be loaded.
+        worst_overload: Overload,
+        /// The overload threshold.
+        threshold: Threshold,
+    },
+    /// Under the plan for all endpoints, one of those behind one port is overloaded.
+    PortOverloaded {
+        /// The port's name, `""` where it has none.
+        port: Box<str>,
+        /// How far above the average the busiest of its endpoints would be loaded.
+        worst_overload: Overload,
+        /// The overload threshold.
+        threshold: Threshold,
+    },
+    /// The annotation's weights are for zones none of which has counted capacity.
+    WeighedZonesWithoutCapacity,
     /// The caches are still filling.
     NotSynced,
     /// The Service or a slice of it could not be understood.
@@ -227,13 +294,20 @@ impl Reason {
             Self::UnknownService => "UnknownService",
             Self::ReservedService => "ReservedService",
             Self::ModeOff => "ModeOff",
+            Self::InvalidAnnotation { .. } => "InvalidAnnotation",
+            Self::TooManyZones { .. } => "TooManyZones",
+            Self::NoBetterThanNone => "NoBetterThanNone",
+            Self::NoOverlap { .. } => "NoOverlap",
+            Self::OwnZonesOverloaded { .. } => "OwnZonesOverloaded",
+            Self::PortOverloaded { .. } => "PortOverloaded",
+            Self::WeighedZonesWithoutCapacity => "WeighedZonesWithoutCapacity",
             Self::NotSynced => "NotSynced",
             Self::UnreadableObject { .. } => "UnreadableObject",
         }
     }
 
     /// All words: the fixed set of the metrics' label.
-    pub const WORDS: [&str; 21] = [
+    pub const WORDS: [&str; 28] = [
         "InsufficientNodeInfo",
         "NodesReadyInOneZoneOnly",
         "InsufficientNumberOfEndpoints",
@@ -253,6 +327,13 @@ impl Reason {
         "UnknownService",
         "ReservedService",
         "ModeOff",
+        "InvalidAnnotation",
+        "TooManyZones",
+        "NoBetterThanNone",
+        "NoOverlap",
+        "OwnZonesOverloaded",
+        "PortOverloaded",
+        "WeighedZonesWithoutCapacity",
         "NotSynced",
         "UnreadableObject",
     ];
@@ -287,6 +368,46 @@ impl Reason {
             Self::UnknownService => UNKNOWN_SERVICE.into(),
             Self::ReservedService => RESERVED_SERVICE.into(),
             Self::ModeOff => MODE_OFF.into(),
+            Self::InvalidAnnotation {
+                kind,
+                name,
+                key,
+                value,
+                problem,
+            } => format!(
+                "{kind} {name} has the annotation {key}: {value:?}, which can't be used: {problem}; until that is put right \
+                 the hints that the slice had are kept."
+            ),
+            Self::TooManyZones { zones } => format!(
+                "There are {zones} zones, and an endpoint's hint can name {} at most; give the Service enough endpoints for \
+                 heuristic Auto.",
+                ZoneSet::MOST
+            ),
+            Self::NoBetterThanNone => NO_BETTER_THAN_NONE.into(),
+            Self::NoOverlap {
+                endpoints,
+                threshold,
+            } => no_overlap(*endpoints, *threshold),
+            Self::OwnZonesOverloaded {
+                worst_overload,
+                threshold,
+            } => format!(
+                "With every endpoint for its own zone the busiest would carry {} above the average, and {} is allowed; \
+                 spread endpoints over the zones by their share of CPU, or let heuristic Overlap share them.",
+                worst_overload.percent(),
+                percent(*threshold)
+            ),
+            Self::PortOverloaded {
+                port,
+                worst_overload,
+                threshold,
+            } => format!(
+                "Of the endpoints behind port {port:?} the busiest would carry {} above the average, and {} is allowed: \
+                 they are not those of the Service's other ports; give the port more, or a Service of its own.",
+                worst_overload.percent(),
+                percent(*threshold)
+            ),
+            Self::WeighedZonesWithoutCapacity => WEIGHED_ZONES_WITHOUT_CAPACITY.into(),
             Self::NotSynced => NOT_SYNCED.into(),
             Self::UnreadableObject { kind, name, field } => format!(
                 "The field {field} of {kind} {name} has an unexpected type or more items than the API allows, so the hints \
@@ -314,9 +435,22 @@ const UNKNOWN_SERVICE: &str =
     "The slice's label kubernetes.io/service-name names no Service that is known.";
 const RESERVED_SERVICE: &str =
     "The slices of default/kubernetes and of zonewise itself are left alone.";
-const MODE_OFF: &str = "zonewise is switched off (mode Off).";
+const MODE_OFF: &str =
+    "zonewise is switched off here (--mode Off, or the Namespace's annotation zonewise.dev/mode).";
+const NO_BETTER_THAN_NONE: &str =
+    "No hints under the ceiling would keep more traffic in its zone than none do.";
+const WEIGHED_ZONES_WITHOUT_CAPACITY: &str = "No zone that the annotation zonewise.dev/zone-weights names has a node that \
+                                              counts.";
 const NOT_SYNCED: &str = "The caches of Nodes, Services and EndpointSlices are still filling, so the hints that the \
                           slice had are kept.";
+
+fn no_overlap(endpoints: u32, threshold: Threshold) -> String {
+    format!(
+        "{} can't be shared between the zones so that every endpoint stays within {} above the average.",
+        words::count(endpoints as usize, "ready endpoint"),
+        percent(threshold)
+    )
+}
 
 fn one_zone_only(zone: &str, nodes: u32) -> String {
     let nodes = match nodes {

@@ -12,9 +12,9 @@ use super::world::{NodeState, Refused, World};
 use crate::cluster::slice::SliceRecord;
 use crate::cluster::store::{Cluster, Resource, StoreRules, Writer};
 use crate::cluster::wire::EndpointSlice;
-use crate::decide::opt_in::Heuristic;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::capacity::ZONE_LABEL;
+use crate::planner::heuristic::Heuristic;
 use crate::settings::Settings;
 use crate::webhook::stored::{StoredEndpoints, take_stored_hints};
 
@@ -75,7 +75,7 @@ impl Player {
             "metadata": {
                 "namespace": NAMESPACE,
                 "name": SERVICE,
-                "annotations": {"service.kubernetes.io/topology-mode": annotation(heuristic)},
+                "annotations": {"service.kubernetes.io/topology-mode": heuristic.annotation()},
             },
             "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.10"},
         })));
@@ -275,14 +275,9 @@ fn named(decision: &Decision) -> Vec<Vec<Arc<str>>> {
     let zones = &decision.capacity.capacity.zones;
     let name = |zone: &u16| zones[usize::from(*zone)].name.clone();
     let hints = decision.hints.iter();
-    hints.map(|hint| hint.iter().map(name).collect()).collect()
-}
-
-/// What a Service says that asks for a heuristic.
-fn annotation(heuristic: Heuristic) -> &'static str {
-    match heuristic {
-        Heuristic::Auto => "Auto",
-    }
+    hints
+        .map(|hint| hint.zones().iter().map(name).collect())
+        .collect()
 }
 
 fn node_object(name: &str, node: &NodeState) -> crate::cluster::wire::Node<Box<str>> {

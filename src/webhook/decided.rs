@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use crate::cluster::key::Key;
     use crate::cluster::slice::SliceRecord;
+    use crate::settings::Mode;
 
     fn state(slices: &[&str]) -> Arc<ServiceState> {
         let slice = |name: &&str| {
@@ -157,7 +158,8 @@ mod tests {
                     Verdict::Hints
                 },
                 reason,
-                opt_in: None,
+                asked: None,
+                mode: Mode::Active,
                 hints: Vec::new(),
                 capacity: Arc::default(),
             },

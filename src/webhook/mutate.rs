@@ -2,7 +2,7 @@
 
 use super::asked;
 use super::decided::Decided;
-use super::patch::{self, Idle, Wanted};
+use super::patch::{self, Idle, Wanted, ZoneNames};
 use super::review::{self, BadReview, Operation};
 use super::stored::{self, StoredEndpoints};
 use crate::cluster::loose::WireText;
@@ -10,6 +10,7 @@ use crate::cluster::slice::{self, SliceRecord};
 use crate::cluster::store::Cluster;
 use crate::cluster::wire::EndpointSlice;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
+use crate::planner::zone_set::ZoneSet;
 use crate::settings::{Mode, Settings};
 
 /// An answer, and what metrics say of it.
@@ -53,7 +54,7 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let stored = StoredEndpoints::of(request.stored());
     stored::take_stored_hints(&mut slice, object, &stored);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
-    let patch = match settings.mode {
+    let patch = match decision.mode {
         Mode::Active => patch_for(&decision, object, request.stored(), || request.idle()),
         Mode::Observe | Mode::Off => None,
     };
@@ -100,11 +101,13 @@ pub fn patch_for<'a, T: WireText>(
         Verdict::Kept => patch::kept_hints(object, old),
         Verdict::Strip => (0..endpoints).map(|_| Wanted::Nothing).collect(),
         Verdict::Hints => {
-            let zones = &decision.capacity.capacity.zones;
-            let wanted = |hint: &Option<u16>| {
-                hint.map_or(Wanted::Nothing, |zone| {
-                    Wanted::Zone(&zones[usize::from(zone)].name)
-                })
+            let known = &decision.capacity.capacity.zones;
+            let wanted = |&zones: &ZoneSet| {
+                if zones.is_empty() {
+                    Wanted::Nothing
+                } else {
+                    Wanted::Zones(ZoneNames { zones, known })
+                }
             };
             decision.hints.iter().map(wanted).collect::<Vec<_>>()
         }

@@ -6,6 +6,8 @@ use super::json;
 use super::stored::StoredEndpoints;
 use crate::cluster::loose::{Loose, Pairs, WireText};
 use crate::cluster::wire::{Endpoint, EndpointSlice, HintName, Hints};
+use crate::planner::capacity::Zone;
+use crate::planner::zone_set::ZoneSet;
 
 /// The annotation that the EndpointSlice controller changes with each of its writes.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -18,12 +20,28 @@ const TRIGGER_TIME_PATH: &str =
 pub enum Wanted<'a, T> {
     /// None.
     Nothing,
-    /// One zone and no node.
-    Zone(&'a str),
+    /// Zones and no node.
+    Zones(ZoneNames<'a>),
     /// Those that are stored.
     Stored(&'a Hints<T>),
     /// Those that it is sent with.
     AsSent,
+}
+
+/// Zones of a hint, with their names; at least one.
+#[derive(Debug, Clone, Copy)]
+pub struct ZoneNames<'a> {
+    /// Their numbers.
+    pub zones: ZoneSet,
+    /// All zones, by their numbers.
+    pub known: &'a [Zone],
+}
+
+impl ZoneNames<'_> {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let numbers = self.zones.zones().iter();
+        numbers.map(|zone| &*self.known[usize::from(*zone)].name)
+    }
 }
 
 impl<T: WireText> Wanted<'_, T> {
@@ -32,11 +50,9 @@ impl<T: WireText> Wanted<'_, T> {
         match self {
             Self::AsSent => true,
             Self::Nothing => matches!(hints, Loose::Absent),
-            Self::Zone(zone) => hints.get().is_some_and(|hints| {
-                let [only] = hints.for_zones.items() else {
-                    return false;
-                };
-                name(only) == Some(zone) && hints.for_nodes.items().is_empty()
+            Self::Zones(zones) => hints.get().is_some_and(|hints| {
+                let stored = hints.for_zones.items().iter().map(name);
+                stored.eq(zones.names().map(Some)) && hints.for_nodes.items().is_empty()
             }),
             Self::Stored(stored) => hints.get() == Some(stored),
         }
@@ -226,23 +242,23 @@ impl Patch {
         let op = match wanted {
             Wanted::AsSent => return,
             Wanted::Nothing => "remove",
-            Wanted::Zone(_) | Wanted::Stored(_) if matches!(sent, Loose::Absent) => "add",
-            Wanted::Zone(_) | Wanted::Stored(_) => "replace",
+            Wanted::Zones(_) | Wanted::Stored(_) if matches!(sent, Loose::Absent) => "add",
+            Wanted::Zones(_) | Wanted::Stored(_) => "replace",
         };
         self.hints_operation(op, index);
         match wanted {
             Wanted::AsSent | Wanted::Nothing => {}
-            Wanted::Zone(zone) => {
-                self.write(r#","value":{"forZones":[{"name":"#);
-                self.string(zone);
-                self.write("}]}");
+            Wanted::Zones(zones) => {
+                self.write(r#","value":{"forZones":["#);
+                self.names(zones.names());
+                self.write("]}");
             }
             Wanted::Stored(stored) => {
                 self.write(r#","value":{"forZones":["#);
-                self.names(stored.for_zones.items());
+                self.names(stored.for_zones.items().iter().filter_map(name));
                 if !stored.for_nodes.items().is_empty() {
                     self.write(r#"],"forNodes":["#);
-                    self.names(stored.for_nodes.items());
+                    self.names(stored.for_nodes.items().iter().filter_map(name));
                 }
                 self.write("]}");
             }
@@ -250,8 +266,8 @@ impl Patch {
         self.end();
     }
 
-    fn names<T: WireText>(&mut self, names: &[Loose<HintName<T>>]) {
-        for (place, hint) in names.iter().filter_map(name).enumerate() {
+    fn names<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        for (place, hint) in names.enumerate() {
             self.write(if place == 0 {
                 r#"{"name":"#
             } else {
@@ -307,9 +323,12 @@ impl Patch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::planner::quantity::Millicores;
 
     type Slice = EndpointSlice<Box<str>>;
 
@@ -323,6 +342,52 @@ mod tests {
             .unwrap_or_default()
     }
 
+    /// Zones a, b and c, of which one is wanted.
+    fn zone(name: &str) -> Wanted<'static, Box<str>> {
+        static KNOWN: LazyLock<Vec<Zone>> = LazyLock::new(|| {
+            let zone = |name: &str| Zone {
+                name: name.into(),
+                cpu: Millicores(1),
+                nodes: 1,
+            };
+            ["a", "b", "c"].map(zone).to_vec()
+        });
+        let number = KNOWN
+            .iter()
+            .zip(0u16..)
+            .find(|(zone, _)| *zone.name == *name);
+        Wanted::Zones(ZoneNames {
+            zones: ZoneSet::one(number.unwrap().1),
+            known: &KNOWN,
+        })
+    }
+
+    #[test]
+    fn a_hint_for_several_zones_is_written_in_their_order_and_known_again() {
+        let Wanted::Zones(mut zones) = zone("c") else {
+            unreachable!()
+        };
+        zones.zones.insert(0);
+        let patch = text(build(&slice(BARE), None, &[Wanted::Zones(zones)], || None));
+        assert_eq!(
+            patch,
+            r#"[{"op":"add","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"},{"name":"c"}]}}]"#
+        );
+        let hinted = BARE.replace(
+            "]}]}",
+            r#"],"hints":{"forZones":[{"name":"a"},{"name":"c"}]}}]}"#,
+        );
+        assert_eq!(
+            text(build(
+                &slice(&hinted),
+                None,
+                &[Wanted::Zones(zones)],
+                || None
+            )),
+            ""
+        );
+    }
+
     const BARE: &str = r#"{"endpoints":[{"addresses":["10.0.0.1"]}]}"#;
     const HINTED: &str =
         r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}]}}]}"#;
@@ -334,14 +399,14 @@ mod tests {
             text(build(&slice(object), None, &[wanted], || None))
         };
         assert_eq!(
-            patch(BARE, Wanted::Zone("a")),
+            patch(BARE, zone("a")),
             r#"[{"op":"add","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#
         );
         assert_eq!(
-            patch(HINTED, Wanted::Zone("b")),
+            patch(HINTED, zone("b")),
             r#"[{"op":"replace","path":"/endpoints/0/hints","value":{"forZones":[{"name":"b"}]}}]"#
         );
-        assert_eq!(patch(HINTED, Wanted::Zone("a")), "");
+        assert_eq!(patch(HINTED, zone("a")), "");
         assert_eq!(patch(BARE, Wanted::Nothing), "");
         assert_eq!(
             patch(EMPTY, Wanted::Nothing),
@@ -354,7 +419,7 @@ mod tests {
         let object = slice(
             r#"{"endpoints":[{"addresses":["10.0.0.1"],"hints":{"forZones":[{"name":"a"}],"forNodes":[{"name":"n"}]}}]}"#,
         );
-        let patch = text(build(&object, None, &[Wanted::Zone("a")], || None));
+        let patch = text(build(&object, None, &[zone("a")], || None));
         assert_eq!(
             patch,
             r#"[{"op":"replace","path":"/endpoints/0/hints","value":{"forZones":[{"name":"a"}]}}]"#
@@ -373,15 +438,18 @@ mod tests {
         restored_with(Some(r#"[{"manager":"m"}]"#), sent, stored, zone)
     }
 
-    fn restored_with(managed_fields: Option<&str>, sent: &str, stored: &str, zone: &str) -> String {
+    fn restored_with(
+        managed_fields: Option<&str>,
+        sent: &str,
+        stored: &str,
+        wanted: &str,
+    ) -> String {
         let (object, old) = (
             with_annotations(sent, BARE),
             with_annotations(stored, HINTED),
         );
         let idle = Idle { managed_fields };
-        text(build(&object, Some(&old), &[Wanted::Zone(zone)], || {
-            Some(idle)
-        }))
+        text(build(&object, Some(&old), &[zone(wanted)], || Some(idle)))
     }
 
     const ONE: &str = r#"{"endpoints.kubernetes.io/last-change-trigger-time":"1"}"#;
@@ -396,7 +464,7 @@ mod tests {
         let other_hint = restored(TWO, ONE, "b");
         assert!(!other_hint.contains("trigger-time"), "{other_hint}");
         let (object, old) = (with_annotations(TWO, BARE), with_annotations(ONE, HINTED));
-        let busy = text(build(&object, Some(&old), &[Wanted::Zone("a")], || None));
+        let busy = text(build(&object, Some(&old), &[zone("a")], || None));
         assert!(!busy.contains("trigger-time"), "{busy}");
     }
 

@@ -13,6 +13,7 @@ use zonewise::cluster::slice::SliceRecord;
 use zonewise::cluster::store::{Cluster, StoreRules, Writer};
 use zonewise::cluster::wire::EndpointSlice;
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
+use zonewise::planner::zone_set::ZoneSet;
 use zonewise::settings::Settings;
 
 pub const SERVICE: &str = "shop/web";
@@ -264,8 +265,10 @@ impl Slice {
         let zones = &decision.capacity.capacity.zones;
         match decision.verdict {
             Verdict::Hints => {
-                let name = |number: &Option<u16>| {
-                    number.map(|number| zones[usize::from(number)].name.to_string())
+                // Heuristic Auto hints each endpoint for one zone.
+                let name = |hint: &ZoneSet| {
+                    hint.only()
+                        .map(|zone| zones[usize::from(zone)].name.to_string())
                 };
                 decision.hints.iter().map(name).collect()
             }
@@ -322,6 +325,7 @@ impl World {
     /// A store that holds it.
     pub fn load(&self) -> Writer {
         let objects = Objects {
+            namespaces: Vec::new(),
             nodes: self.nodes.iter().map(Node::to_json).collect(),
             services: vec![service_json()],
             slices: self.slices.iter().map(Slice::to_json).collect(),

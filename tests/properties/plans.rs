@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use zonewise::planner::allocation::{Needs, Threshold, least_threshold};
 use zonewise::planner::auto::Origin;
-use zonewise::planner::capacity::{Capacity, Cpu, Node};
+use zonewise::planner::capacity::{Capacity, CapacityRules, Cpu, Excluded, Node};
 use zonewise::planner::kube_proxy::{Endpoint, Mode, Traffic};
 use zonewise::planner::plan;
 use zonewise::planner::quantity::Millicores;
@@ -175,7 +175,7 @@ fn node(name: &str, zone: &str, millicores: u64) -> Node {
         zone: Some(zone.into()),
         cpu: Cpu::Millicores(Millicores(millicores)),
         ready: true,
-        excluded: false,
+        excluded: None,
         settling: false,
     }
 }
@@ -186,7 +186,7 @@ impl Extra {
         match self {
             Self::Nothing => None,
             Self::ControlPlane => Some(Node {
-                excluded: true,
+                excluded: Some(Excluded::ByLabel),
                 ..node
             }),
             Self::NotReady => Some(Node {
@@ -211,7 +211,7 @@ impl Extra {
 fn every_zone_has_its_minimum_whenever_all_minima_fit_and_else_nothing_is_hinted() {
     let (hinted, refused, largest) = (Cell::new(0), Cell::new(0), Cell::new(0));
     for_all(120_000, crowds(), |crowd| {
-        let capacity = Capacity::measure(&crowd.nodes());
+        let capacity = Capacity::measure(&crowd.nodes(), CapacityRules::default());
         let cpus = crowd.cpus();
         prop_assert_eq!(capacity.weights(), &*cpus);
         prop_assert_eq!(capacity.obstacle().is_some(), crowd.has_obstacle());

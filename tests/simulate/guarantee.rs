@@ -5,7 +5,7 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
 use zonewise::cluster::store::StoreRules;
-use zonewise::decide::opt_in::Heuristic;
+use zonewise::planner::heuristic::Heuristic;
 use zonewise::settings::Settings;
 use zonewise::simulate::generate::{Shape, generate};
 use zonewise::simulate::measures::State;

@@ -13,7 +13,7 @@ use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cli::decisions::DecisionArgs;
 use crate::cluster::service::{ServiceRecord, TrafficDistribution};
 use crate::cluster::store::{Cluster, Resource, Writer};
-use crate::cluster::wire::{EndpointSlice, Node, Service};
+use crate::cluster::wire::{EndpointSlice, Namespace, Node, Service, Wire as _};
 use crate::controller::look::{Look, look};
 use crate::decide::Verdict;
 use crate::decide::opt_in::{self, OptIn};
@@ -26,6 +26,7 @@ pub struct Seen {
     cluster: Arc<Cluster>,
     settings: Settings,
     nodes: Result<(), Refusal>,
+    namespaces: Result<(), Refusal>,
     services: Result<(), Refusal>,
     slices: Result<(), Refusal>,
     /// Versions of kubelets; kube-proxy is as old as they are.
@@ -73,16 +74,29 @@ impl Seen {
                 }
             })
             .await;
+        let namespaces = api
+            .list(
+                "/api/v1/namespaces",
+                None,
+                |namespace: Namespace<Box<str>>| {
+                    writer.apply_namespace(&namespace);
+                },
+            )
+            .await;
+        let cluster = writer.cluster();
         let services = api
             .list("/api/v1/services", None, |service: Service<Box<str>>| {
                 let record = ServiceRecord::read(&service);
                 let distributed =
                     record.traffic_distribution == Some(TrafficDistribution::SameZone);
                 by_traffic_distribution +=
-                    usize::from(distributed && record.topology_mode.is_none());
-                if let OptIn::Other(value) = opt_in::read(&record, &settings) {
-                    use crate::cluster::wire::Wire as _;
-                    others.push(format!("{} ({value})", service.full_name()));
+                    usize::from(distributed && record.annotations.topology_mode.is_none());
+                let name = service.full_name();
+                let namespace = name.split_once('/').and_then(|(n, _)| cluster.namespace(n));
+                if let Ok(OptIn::Other(value)) =
+                    opt_in::read(&record, namespace.as_deref(), &settings)
+                {
+                    others.push(format!("{name} ({value})"));
                 }
                 writer.apply_service(&service);
             })
@@ -100,6 +114,7 @@ impl Seen {
             cluster: writer.cluster(),
             settings,
             nodes,
+            namespaces,
             services,
             slices,
             kubelets,
@@ -171,9 +186,9 @@ impl Seen {
 
     /// What is missing to look at Services and slices.
     fn blindness(&self, thing: Thing) -> Option<Line> {
-        let parts = [&self.nodes, &self.services, &self.slices];
+        let parts = [&self.nodes, &self.namespaces, &self.services, &self.slices];
         let refusal = parts.into_iter().find_map(|part| part.as_ref().err())?;
-        let needs = "list nodes, services and endpointslices in the whole cluster";
+        let needs = "list nodes, namespaces, services and endpointslices in the whole cluster";
         Some(Line::not_looked_at(thing, refusal, needs))
     }
 
@@ -206,7 +221,7 @@ impl Seen {
     }
 
     fn services(&self, looks: &[(Box<str>, Look)]) -> Line {
-        let asked = |look: &Look| look.states.iter().any(|s| s.decision.opt_in.is_some());
+        let asked = |look: &Look| look.states.iter().any(|s| s.decision.asked.is_some());
         let asking: Vec<_> = looks.iter().filter(|(_, look)| asked(look)).collect();
         let without: Vec<String> = asking
             .iter()

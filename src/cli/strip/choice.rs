@@ -62,8 +62,8 @@ impl Asking {
         let name = full_name.split_once('/').map_or(&*full_name, |(_, n)| n);
         self.known.insert(name.to_owned());
         let record = ServiceRecord::read(service);
-        if let Some((source, _)) = who_asks(&full_name, &record, settings) {
-            self.asking.insert(full_name, source);
+        if let Some(asked) = who_asks(&full_name, &record, None, settings) {
+            self.asking.insert(full_name, asked.source);
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::loose::Loose;
 use crate::cluster::slice::SERVICE_NAME_LABEL;
-use crate::cluster::wire::{EndpointSlice, Metadata, Node, Service, Wire};
+use crate::cluster::wire::{EndpointSlice, Metadata, Namespace, Node, Service, Wire};
 
 /// As the API server does for a client without a namespace of its own.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -106,7 +106,7 @@ macro_rules! is_its_own_form {
     )*};
 }
 
-is_its_own_form!(Node, Service, EndpointSlice);
+is_its_own_form!(Node, Namespace, Service, EndpointSlice);
 
 fn metadata_text(metadata: &Loose<Metadata<Box<str>>>, field: NameField) -> Loose<&str> {
     let Some(metadata) = metadata.get() else {

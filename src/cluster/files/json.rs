@@ -56,6 +56,7 @@ where
     let role = KindRole::of(kind, header.api_version.text());
     match role.map_err(|problem| raw.fault(problem))? {
         KindRole::Node => objects.nodes.push(raw.object()?),
+        KindRole::Namespace => objects.namespaces.push(raw.object()?),
         KindRole::Service => objects.services.push(raw.object()?),
         KindRole::Slice => objects.slices.push(raw.object()?),
         KindRole::List => {

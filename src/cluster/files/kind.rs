@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KindRole {
     Node,
+    Namespace,
     Service,
     Slice,
     List,
@@ -17,6 +18,7 @@ impl KindRole {
         Ok(match kind {
             "" => return Err(NO_KIND.to_owned()),
             "Node" if is("v1") => Self::Node,
+            "Namespace" if is("v1") => Self::Namespace,
             "Service" if is("v1") => Self::Service,
             "EndpointSlice" if is("discovery.k8s.io/v1") => Self::Slice,
             list if list.ends_with("List") => Self::List,

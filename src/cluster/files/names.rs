@@ -13,13 +13,13 @@ pub(super) fn checked<W: Wire + Clone, F: Form<W>>(mut object: F) -> Result<F, S
         let article = if kind.starts_with('E') { "an" } else { "a" };
         return Err(format!("{article} {kind} without metadata.name"));
     }
-    let is_name = if kind == "Service" {
+    let is_name = if matches!(kind, "Service" | "Namespace") {
         is_label
     } else {
         is_subdomain
     };
     check(kind, "metadata.name", &name, is_name)?;
-    if kind != "Node" {
+    if !matches!(kind, "Node" | "Namespace") {
         match object.metadata_text(NameField::Namespace) {
             Loose::Absent | Loose::Value("") => object.put_in_default_namespace(),
             namespace => check(kind, "metadata.namespace", &namespace, is_label)?,

@@ -13,7 +13,7 @@ use super::names;
 use super::source::Source;
 use super::{FileError, ObjectsAs};
 use crate::cluster::loose::{Loose, Shape, Shaped};
-use crate::cluster::wire::{EndpointSlice, Node, Service, Wire};
+use crate::cluster::wire::{EndpointSlice, Namespace, Node, Service, Wire};
 
 pub(super) fn add<N, S, E>(
     objects: &mut ObjectsAs<N, S, E>,
@@ -51,6 +51,7 @@ where
     };
     match entry {
         Entry::Node(node) => objects.nodes.push(node),
+        Entry::Namespace(namespace) => objects.namespaces.push(namespace),
         Entry::Service(service) => objects.services.push(service),
         Entry::Slice(slice) => objects.slices.push(slice),
         Entry::List(kind, items) => {
@@ -82,6 +83,7 @@ fn options() -> serde_saphyr::Options {
 /// An object of a YAML document. Each is brought into its form as it comes, so that a long list is never there twice.
 enum Entry<N, S, E> {
     Node(N),
+    Namespace(Namespace<Box<str>>),
     Service(S),
     Slice(E),
     List(String, Vec<Spanned<Self>>),
@@ -112,6 +114,7 @@ where
         let entry = role.and_then(|role| {
             Ok(match role {
                 KindRole::Node => Self::Node(form(value)?),
+                KindRole::Namespace => Self::Namespace(form(value)?),
                 KindRole::Service => Self::Service(form(value)?),
                 KindRole::Slice => Self::Slice(form(value)?),
                 KindRole::List => match items {

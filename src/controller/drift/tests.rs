@@ -181,6 +181,7 @@ fn slice(service: &str, endpoints: usize, hinted: bool) -> Value {
 /// Three zones, with these.
 fn cluster(services: Vec<Value>, slices: Vec<Value>) -> Writer {
     let objects = Objects {
+        namespaces: Vec::new(),
         nodes: ZONES.map(node).into(),
         services,
         slices,

@@ -1,0 +1,247 @@
+//! Heuristics Overlap and PreferZone for one slice: endpoints may serve several zones, or none serve a zone, so that what
+//! counts is what each endpoint carries, not how many serve a zone.
+
+use super::{Ground, elsewhere};
+use crate::cluster::slice::HintSet;
+use crate::decide::endpoint_set::Member;
+use crate::planner::auto::Origin;
+use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
+use crate::planner::reason::{Overload, Reason};
+use crate::planner::zone_set::ZoneSet;
+
+/// In-zone shares that are equal may differ by so much.
+const ROUNDING: f64 = 1e-9;
+
+/// Heuristic Overlap: Auto's plan, unless there is none, or endpoints for several zones keep more traffic in its zone.
+///
+/// # Errors
+/// Why the request's slice gets no hints.
+pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
+    let auto = ground.auto();
+    let overlap = ground.overlap();
+    match (auto, overlap) {
+        (Ok(auto), Ok(overlap)) => {
+            let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
+            let is_better = in_zone(&overlap) > in_zone(&auto) + ROUNDING;
+            Ok(if is_better { overlap } else { auto })
+        }
+        (Ok(hints), Err(_)) | (Err(_), Ok(hints)) => Ok(hints),
+        // What Auto would need can be had; what Overlap says is how things are.
+        (Err(_), Err(reason)) => Err(reason),
+    }
+}
+
+/// Heuristic PreferZone: every endpoint for its own zone, if that overloads none.
+///
+/// # Errors
+/// Why the request's slice gets no hints.
+pub(super) fn prefer_zone(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
+    let hints = ground.own_zones();
+    ground.check(&hints)?;
+    if ground.is_safe_now(&hints) {
+        Ok(hints)
+    } else {
+        Err(ground.siblings_out_of_step())
+    }
+}
+
+impl Ground<'_> {
+    /// A plan of heuristic Overlap beside what the other slices have; else the request's part of a plan for all.
+    fn overlap(&self) -> Result<Vec<ZoneSet>, Reason> {
+        if self.set.members().iter().any(|m| self.stored(m).is_some())
+            && let Ok(hints) = self.plan_overlap(|member| self.stored(member).is_some())
+            && self.check(&hints).is_ok()
+            && self.is_safe_now(&hints)
+        {
+            return Ok(hints);
+        }
+        let whole = self.plan_overlap(|_| false)?;
+        self.check(&whole)?;
+        if self.is_safe_now(&whole) {
+            Ok(whole)
+        } else {
+            Err(self.siblings_out_of_step())
+        }
+    }
+
+    fn plan_overlap(&self, is_fixed: impl Fn(&Member<'_>) -> bool) -> Result<Vec<ZoneSet>, Reason> {
+        let endpoint = |(member, origin): (&Member<'_>, &Origin)| {
+            let fixed = is_fixed(member);
+            let now = if fixed {
+                self.stored(member).unwrap_or_default()
+            } else {
+                self.zone_set(&member.record.hints)
+            };
+            Endpoint {
+                origin: *origin,
+                hints: now,
+                fixed,
+                slice: u32::try_from(member.slice).unwrap_or(u32::MAX),
+            }
+        };
+        let members = self.set.members().iter().zip(&self.origins);
+        let endpoints: Vec<Endpoint> = members.map(endpoint).collect();
+        let (threshold, keep) = (self.rules.threshold, self.rules.keep);
+        overlap::plan(&self.zones.weights, threshold, keep, &endpoints)
+            .map(|plan| plan.hints)
+            .map_err(|refusal| self.why(&refusal))
+    }
+
+    fn why(&self, refusal: &Refusal) -> Reason {
+        match *refusal {
+            Refusal::TooManyZones { zones } => Reason::TooManyZones { zones },
+            Refusal::NoBetterThanNone => Reason::NoBetterThanNone,
+            Refusal::NoPlan | Refusal::SearchEnded => Reason::NoOverlap {
+                endpoints: u32::try_from(self.origins.len()).unwrap_or(u32::MAX),
+                threshold: self.rules.threshold,
+            },
+        }
+    }
+
+    /// Each endpoint's own zone; one that is in none with weight goes where the load is the highest.
+    fn own_zones(&self) -> Vec<ZoneSet> {
+        let weights = &self.zones.weights;
+        let mut serving = vec![0u32; weights.len()];
+        for origin in &self.origins {
+            if let Origin::Zone(zone) = origin {
+                serving[usize::from(*zone)] += 1;
+            }
+        }
+        let mut neediest = || {
+            let load = |zone: &usize| {
+                // Cross-multiplied below: weights[a]/(n_a+1) against weights[b]/(n_b+1).
+                (u128::from(weights[*zone]), u128::from(serving[*zone]) + 1)
+            };
+            let zones = (0..weights.len()).filter(|&zone| weights[zone] > 0);
+            let zone = zones.reduce(|best, next| {
+                let ((best_weight, best_shared), (weight, shared)) = (load(&best), load(&next));
+                if weight * best_shared > best_weight * shared {
+                    next
+                } else {
+                    best
+                }
+            });
+            let zone = zone.unwrap_or_default();
+            serving[zone] += 1;
+            u16::try_from(zone).unwrap_or_default()
+        };
+        let members = self.set.members().iter().zip(&self.origins);
+        members
+            .map(|(member, origin)| match origin {
+                Origin::Zone(zone) => ZoneSet::one(*zone),
+                Origin::Homeless => {
+                    let now = self.zone_set(&member.record.hints).only();
+                    ZoneSet::one(now.unwrap_or_else(&mut neediest))
+                }
+            })
+            .collect()
+    }
+
+    /// That the guarantee holds for all endpoints and behind each port of the request's slice, once all slices have
+    /// their part.
+    fn check(&self, hints: &[ZoneSet]) -> Result<(), Reason> {
+        let threshold = self.rules.threshold;
+        let all = self.judge(0..hints.len(), hints);
+        if !all.meets {
+            let worst_overload = Overload::of(all.worst_overload);
+            return Err(Reason::OwnZonesOverloaded {
+                worst_overload,
+                threshold,
+            });
+        }
+        for group in self.own_ports() {
+            let judged = self.judge(self.set.behind(&group.slices), hints);
+            if !judged.meets {
+                return Err(Reason::PortOverloaded {
+                    port: group.port.name.clone(),
+                    worst_overload: Overload::of(judged.worst_overload),
+                    threshold,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, members: impl Iterator<Item = usize> + Clone, hints: &[ZoneSet]) -> Judged {
+        let served = members.map(|member| (self.origins[member], hints[member]));
+        overlap::judge(&self.zones.weights, self.rules.threshold, served)
+    }
+
+    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
+    /// others stay as they are, whichever copy of an address kube-proxy uses.
+    fn is_safe_now(&self, hints: &[ZoneSet]) -> bool {
+        if self.ports.is_empty() {
+            return self.is_safe_behind(0..hints.len(), None, hints);
+        }
+        self.own_ports().all(|group| {
+            self.is_safe_behind(self.set.behind(&group.slices), Some(&group.slices), hints)
+        })
+    }
+
+    fn is_safe_behind(
+        &self,
+        members: impl Iterator<Item = usize>,
+        slices: Option<&[usize]>,
+        hints: &[ZoneSet],
+    ) -> bool {
+        let mut served = Vec::new();
+        for member in members {
+            match self.serves_now(member, slices, hints) {
+                Serves::Zones(zones) => served.push((self.origins[member], zones)),
+                // kube-proxy ignores hints behind a port that has an endpoint without.
+                Serves::AnyZone => return true,
+                Serves::Unclear => return false,
+            }
+        }
+        overlap::judge(&self.zones.weights, self.rules.threshold, served).meets
+    }
+
+    /// What a member serves as it stands in `slices`, with `hints` in the request's.
+    fn serves_now(&self, member: usize, slices: Option<&[usize]>, hints: &[ZoneSet]) -> Serves {
+        let mut serves = Serves::AnyZone;
+        for (in_request, copy) in self.set.usable_copies(member, slices) {
+            let zones = match copy.hints {
+                _ if in_request => hints[member],
+                // Of copies with and without a hint kube-proxy may use one with.
+                HintSet::Empty => continue,
+                _ => self.zone_set(&copy.hints),
+            };
+            serves = match serves {
+                Serves::AnyZone => Serves::Zones(zones),
+                Serves::Zones(others) if others == zones => serves,
+                _ => Serves::Unclear,
+            };
+        }
+        serves
+    }
+
+    /// What another slice hints a member for, if that has it and it has hints.
+    fn stored(&self, member: &Member<'_>) -> Option<ZoneSet> {
+        let copy = elsewhere(member).filter(|copy| copy.hints != HintSet::Empty)?;
+        Some(self.zone_set(&copy.hints))
+    }
+
+    /// Those of the zones that have a part of the traffic.
+    fn zone_set(&self, hints: &HintSet) -> ZoneSet {
+        let mut zones = ZoneSet::EMPTY;
+        for zone in hints
+            .zones()
+            .iter()
+            .filter_map(|zone| self.zones.number(*zone))
+        {
+            zones.insert(zone);
+        }
+        zones
+    }
+}
+
+/// What an endpoint serves, as far as that can be counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// It has no hint.
+    AnyZone,
+    /// These zones; none where its hints name none that has a part of the traffic.
+    Zones(ZoneSet),
+    /// Copies of it say different things.
+    Unclear,
+}
