@@ -16,6 +16,7 @@
 //! | [`overlap`] | heuristic Overlap: endpoints that serve several zones |
 //! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
 //! | [`reason`] | why there are no hints, in a word and in a sentence |
+//! | [`remedy`] | what would help a Service that gets no hints |
 //! | [`zone_set`] | the zones that one endpoint is hinted for |
 //! | [`zone_weights`] | weights that a person gives zones |
 //! | [`decimal`] | decimals as whole millionths |
@@ -35,5 +36,6 @@ pub mod overlap;
 pub mod plan;
 pub mod quantity;
 pub mod reason;
+pub mod remedy;
 pub mod zone_set;
 pub mod zone_weights;

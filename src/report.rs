@@ -16,10 +16,12 @@ use crate::cluster::wire::{Endpoint, EndpointSlice};
 use crate::decide::endpoint_set::{self, EndpointSet, Member, Stand};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::allocation::{self, Threshold};
-use crate::planner::capacity::{Missing, Zone};
+use crate::planner::auto::Origin;
+use crate::planner::capacity::{Measure, Missing, Zone};
 use crate::planner::counts::ratio;
 use crate::planner::kube_proxy::{self, Mode, Traffic};
 use crate::planner::reason::Reason;
+use crate::planner::remedy::{Patient, Remedy};
 use crate::settings::Settings;
 use crate::webhook::mutate::patch_for;
 use crate::words;
@@ -49,6 +51,9 @@ pub struct CapacityReport {
     /// Whether it is held as it was before a storm of NotReady nodes. For people; metrics tell programs.
     #[serde(skip)]
     pub frozen: bool,
+    /// What shares are measured by. For people.
+    #[serde(skip)]
+    pub measure: Measure,
     /// Zones by name.
     pub zones: Vec<ZoneCapacityReport>,
     /// Counted nodes that lack something.
@@ -125,6 +130,8 @@ pub struct ServiceReport {
     pub in_zone_share: Option<f64>,
     /// The least threshold at which Auto has a plan.
     pub least_threshold: Option<f64>,
+    /// What would help where it gets no hints, each found by planning it.
+    pub remedies: Vec<RemedyReport>,
     /// The zones with capacity.
     pub zones: Vec<ZoneReport>,
     /// Whether kube-proxy chooses among its endpoints at all. For people.
@@ -138,6 +145,31 @@ pub struct ServiceReport {
     /// The slices as they would be stored, for YAML and for tests.
     #[serde(skip)]
     pub stored: Vec<Value>,
+}
+
+/// Something that would give a Service hints.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all_fields = "camelCase")]
+pub enum RemedyReport {
+    /// More ready endpoints.
+    Endpoints {
+        /// How many.
+        endpoints: u32,
+        /// How many in which zone.
+        zones: BTreeMap<Arc<str>, u32>,
+    },
+    /// Another overload threshold.
+    Threshold {
+        /// The least that does.
+        threshold: f64,
+    },
+    /// Heuristic Overlap.
+    Overlap {
+        /// The part of the traffic that would stay in its zone.
+        in_zone_share: f64,
+        /// How far above the average the busiest endpoint would be.
+        worst_overload: f64,
+    },
 }
 
 /// What a zone has and gets of one Service.
@@ -284,6 +316,7 @@ impl CapacityReport {
             reason: obstacle.as_ref().map(Reason::word),
             message: obstacle.as_ref().map(Reason::message),
             frozen: measured.frozen,
+            measure: capacity.rules.measure,
             zones: capacity.zones.iter().enumerate().map(zone).collect(),
             insufficient_nodes: capacity
                 .insufficient
@@ -403,6 +436,7 @@ impl ServiceReport {
             worst_overload: set.traffic.worst_overload.filter(|_| kube_proxy_chooses),
             in_zone_share: set.in_zone_share().filter(|_| kube_proxy_chooses),
             least_threshold: set.least_threshold(),
+            remedies: set.remedies(deciding),
             zones: set.zones(),
             kube_proxy_chooses,
             slices: played.reports,
@@ -574,6 +608,70 @@ impl Outcome {
         allocation::least_threshold(&self.weights, self.count()).map(Threshold::as_fraction)
     }
 
+    /// What would help, where endpoints are what it is about and those of each port are the same.
+    fn remedies(&self, deciding: &Decision) -> Vec<RemedyReport> {
+        let Some(asked) = deciding
+            .asked
+            .as_ref()
+            .filter(|_| self.may_be_helped(deciding))
+        else {
+            return Vec::new();
+        };
+        let origin = |endpoint: &kube_proxy::Endpoint| {
+            let zone = endpoint.zone.filter(|&zone| self.weights[zone] > 0);
+            let zone = zone.and_then(|zone| u16::try_from(zone).ok());
+            zone.map_or(Origin::Homeless, Origin::Zone)
+        };
+        let origins: Vec<Origin> = self.endpoints.iter().map(origin).collect();
+        let patient = Patient {
+            heuristic: asked.heuristic,
+            weights: &self.weights,
+            threshold: asked.threshold,
+            origins: &origins,
+        };
+        let remedies = patient.remedies().into_iter();
+        remedies.map(|remedy| self.remedy(&remedy)).collect()
+    }
+
+    fn may_be_helped(&self, deciding: &Decision) -> bool {
+        let is_about_endpoints = matches!(
+            deciding.reason,
+            Some(
+                Reason::Shortfall(_)
+                    | Reason::TooManyZones { .. }
+                    | Reason::NoBetterThanNone
+                    | Reason::NoOverlap { .. }
+                    | Reason::OwnZonesOverloaded { .. }
+            )
+        );
+        is_about_endpoints && self.all_placed && !self.ports_differ
+    }
+
+    fn remedy(&self, remedy: &Remedy) -> RemedyReport {
+        match remedy {
+            Remedy::Endpoints(more) => {
+                let zones = self.capacity.capacity.zones.iter().zip(more);
+                let zones = zones.filter(|(_, more)| **more > 0);
+                RemedyReport::Endpoints {
+                    endpoints: more.iter().sum(),
+                    zones: zones
+                        .map(|(zone, more)| (zone.name.clone(), *more))
+                        .collect(),
+                }
+            }
+            Remedy::Threshold(threshold) => RemedyReport::Threshold {
+                threshold: threshold.as_fraction(),
+            },
+            Remedy::Overlap {
+                in_zone,
+                worst_overload,
+            } => RemedyReport::Overlap {
+                in_zone_share: *in_zone,
+                worst_overload: *worst_overload,
+            },
+        }
+    }
+
     fn message(&self) -> String {
         let away = self
             .endpoints
@@ -581,17 +679,33 @@ impl Outcome {
             .filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone)))
             .count();
         let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
+        let several = self.endpoints.iter().filter(|e| e.hints.len() > 1).count();
         let abroad = match away {
+            _ if several > 0 => format!("{several} of them several zones"),
             0 => "each its own".to_owned(),
             1 => "1 of them another zone than its own".to_owned(),
             away => format!("{away} of them another zone than their own"),
         };
         format!(
-            "{} serve {} by their CPU, {abroad}; the busiest carries {:.0}% above the average.",
+            "{} serve {} by their {}, {abroad}; the busiest carries {:.0}% above the average.",
             words::count(self.endpoints.len(), "ready endpoint"),
-            words::count(self.capacity.weights.len(), "zone"),
+            words::count(
+                self.weights.iter().filter(|weight| **weight > 0).count(),
+                "zone"
+            ),
+            self.measured_by(),
             worst * 100.0
         )
+    }
+
+    fn measured_by(&self) -> &'static str {
+        if *self.weights != *self.capacity.weights {
+            return "weights";
+        }
+        match self.capacity.capacity.rules.measure {
+            Measure::Cpu => "CPU",
+            Measure::Nodes => "nodes",
+        }
     }
 
     fn zones(&self) -> Vec<ZoneReport> {

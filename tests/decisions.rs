@@ -1,5 +1,8 @@
 //! What is decided for a slice, and what its patch does, on clusters that fit a screen.
 
+#[path = "decisions/heuristics.rs"]
+mod heuristics;
+
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -8,6 +11,7 @@ use zonewise::cluster::files::{Objects, typed_slice};
 use zonewise::cluster::slice::{SliceRecord, service_of};
 use zonewise::cluster::store::{StoreRules, Writer};
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
+use zonewise::planner::heuristic::Heuristic;
 use zonewise::settings::{Mode, Settings};
 use zonewise::webhook::mutate::patch_for;
 use zonewise::webhook::stored::{StoredEndpoints, take_stored_hints};

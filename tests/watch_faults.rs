@@ -91,7 +91,7 @@ async fn lists_come_in_pages_and_readiness_waits_for_the_last_page_of_all_three(
     for resource in Resource::ALL {
         synced.push(zonewise.synced(resource).await);
     }
-    assert_eq!(synced, [true, true, false]);
+    assert_eq!(synced, [true, true, true, false]);
     assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
     gate.open();
     zonewise.is_ready().await;
@@ -164,7 +164,7 @@ async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
     zonewise
         .comes_to_readyz(
             503,
-            "waiting for the first list of nodes, services, endpointslices\n",
+            "waiting for the first list of nodes, namespaces, services, endpointslices\n",
         )
         .await;
     assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
@@ -571,7 +571,7 @@ async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended(
     api.put(Nodes, node("odd", "c", 1));
     zonewise.comes_to_shares("a 31, b 31, c 38").await;
 
-    let counts = [2, 1, 2];
+    let counts = [2, 0, 1, 2];
     for (resource, count) in Resource::ALL.into_iter().zip(counts) {
         assert_eq!(zonewise.unreadable(resource).await, count, "{resource:?}");
         assert_eq!(zonewise.errors(resource).await, 0);

@@ -117,7 +117,7 @@ impl Connected {
     pub fn refused(&self, plural: &str, error: &kube::Error) -> Failure {
         match error {
             kube::Error::Api(status) => Failure::usage(format!(
-                "{} refuses to list {plural}: {} ({}); explain needs permission to list nodes, services and \
+                "{} refuses to list {plural}: {} ({}); explain needs permission to list nodes, namespaces, services and \
                  endpointslices.discovery.k8s.io in the whole cluster",
                 self.server, status.message, status.code
             )),

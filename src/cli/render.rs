@@ -5,8 +5,11 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Color, Style};
 use serde::Serialize;
 
+use crate::planner::capacity::Measure;
 use crate::planner::kube_proxy::Mode;
-use crate::report::{CapacityReport, IgnoredNodeReport, Report, ServiceReport, ZoneReport};
+use crate::report::{
+    CapacityReport, IgnoredNodeReport, RemedyReport, Report, ServiceReport, ZoneReport,
+};
 use crate::words;
 
 const fn colour(colour: AnsiColor) -> Style {
@@ -155,7 +158,11 @@ const GAP: &str = "  ";
 /// Prints the zones' shares, and the nodes that lack something or do not count.
 fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
     const SHARE_CORES_AND_NODES: usize = 36;
-    writeln!(out, "{BOLD}Zones by allocatable CPU{BOLD:#}")?;
+    let measure = match capacity.measure {
+        Measure::Cpu => "allocatable CPU",
+        Measure::Nodes => "their nodes",
+    };
+    writeln!(out, "{BOLD}Zones by {measure}{BOLD:#}")?;
     let names = capacity.zones.iter().map(|zone| &*zone.name);
     let columns = Columns::new(names, SHARE_CORES_AND_NODES);
     for zone in &capacity.zones {
@@ -175,14 +182,26 @@ fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
     }
     if let Some(message) = &capacity.message {
         paragraph(out, RED, (INDENT, INDENT), message)?;
+    } else if !capacity.insufficient_nodes.is_empty() {
+        let names: Vec<&str> = capacity
+            .insufficient_nodes
+            .iter()
+            .map(|node| &*node.name)
+            .collect();
+        let tolerated = format!(
+            "without zone or CPU, as --node-info-tolerance allows: {}",
+            words::first(&names)
+        );
+        paragraph(out, YELLOW, (INDENT, INDENT), &tolerated)?;
     }
     left_out(out, &capacity.ignored_nodes)
 }
 
 /// Names the nodes that do not count, by the reason.
 fn left_out(out: &mut impl Write, nodes: &[IgnoredNodeReport]) -> io::Result<()> {
-    const REASONS: [(&str, &str); 3] = [
+    const REASONS: [(&str, &str); 4] = [
         ("ControlPlane", "ControlPlane"),
+        ("NotSelected", "NotSelected by --capacity-node-selector"),
         ("NotReady", "NotReady"),
         ("Settling", "Settling: new, and still without zone or CPU"),
     ];
@@ -221,12 +240,50 @@ fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     } else if service.decision == "Strip" {
         zones_without_hints(out, service)?;
     }
+    remedies(out, &service.remedies)?;
     let outcome = outcome(service, any_hint || any_followed);
     let ports = service.ports_differ.then(|| PORTS_DIFFER.to_owned());
     for text in outcome.into_iter().chain(ports) {
         paragraph(out, DIM, (INDENT, INDENT), &text)?;
     }
     Ok(())
+}
+
+/// Says what would help, each in a line.
+fn remedies(out: &mut impl Write, remedies: &[RemedyReport]) -> io::Result<()> {
+    const FIRST: &str = "  Would help: ";
+    const NEXT: &str = "          or: ";
+    const REST: &str = "              ";
+    for (place, remedy) in remedies.iter().enumerate() {
+        let first = if place == 0 { FIRST } else { NEXT };
+        paragraph(out, PLAIN, (first, REST), &remedy_in_words(remedy))?;
+    }
+    Ok(())
+}
+
+fn remedy_in_words(remedy: &RemedyReport) -> String {
+    match remedy {
+        RemedyReport::Endpoints { endpoints, zones } => {
+            let zones: Vec<String> = zones
+                .iter()
+                .map(|(zone, more)| format!("{more} in {zone}"))
+                .collect();
+            let more = words::count(*endpoints as usize, "more ready endpoint");
+            format!("{more}: {}", zones.join(", "))
+        }
+        RemedyReport::Threshold { threshold } => {
+            format!("the annotation zonewise.dev/overload-threshold: \"{threshold}\"")
+        }
+        RemedyReport::Overlap {
+            in_zone_share,
+            worst_overload,
+        } => format!(
+            "the annotation service.kubernetes.io/topology-mode: zonewise.dev/Overlap, which keeps {:.0}% of the \
+             traffic in its zone at {:.0}% above the average",
+            in_zone_share * 100.0,
+            worst_overload.max(0.0) * 100.0
+        ),
+    }
 }
 
 const PORTS_DIFFER: &str = "The slices have different ports: these figures are of all ports together, while kube-proxy \

@@ -34,7 +34,8 @@ use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 /// Serve the webhook
 ///
 /// Watches Nodes, Services and EndpointSlices of a cluster, or reads them from files, and answers the API server's
-/// reviews on /mutate. Needs permission to list and watch nodes, services and endpointslices.discovery.k8s.io.
+/// reviews on /mutate. Needs permission to list and watch nodes, namespaces, services and
+/// endpointslices.discovery.k8s.io.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -27,7 +27,7 @@ use crate::cluster::key::Key;
 use crate::cluster::slice::AddressType;
 use crate::cluster::store::{Cluster, MeasuredCapacity};
 use crate::decide::Verdict;
-use crate::settings::{Mode, Settings};
+use crate::settings::Settings;
 
 /// How drift is worked on.
 #[derive(Debug, Clone)]
@@ -237,7 +237,7 @@ impl Work {
         now: Instant,
     ) {
         self.panicking.remove(name);
-        if self.term.is_some() && self.is_active() {
+        if self.term.is_some() && look.is_active() {
             let bypassed =
                 |slice: &&DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
             let bypassed = look.drifted.iter().filter(bypassed).count();
@@ -292,22 +292,17 @@ impl Work {
     /// What is to be written of what a look shows. While capacity is held as it was, slices come to what that asks for,
     /// since hints may have followed the beginning of a storm; but what others write meanwhile is not followed.
     fn to_write<'a>(&self, look: &'a Look, written: &HashSet<Box<str>>) -> &'a [DriftedSlice] {
-        if self.drift.cluster.capacity().frozen && !written.is_empty() {
+        let follows_others = self.drift.cluster.capacity().frozen && !written.is_empty();
+        if follows_others || !look.is_active() {
             return &[];
         }
         &look.drifted
     }
 
-    fn is_active(&self) -> bool {
-        self.drift.decisions.mode == Mode::Active
-    }
-
-    fn may_write(&self) -> bool {
-        self.is_active() && self.drift.claim.holds()
-    }
-
     fn write_due(&mut self) {
-        while self.may_write() && self.calls.len() < MOST_CALLS && self.next_write <= Instant::now()
+        while self.drift.claim.holds()
+            && self.calls.len() < MOST_CALLS
+            && self.next_write <= Instant::now()
         {
             let Some(slice) = self.agenda.next_slice() else {
                 return;
@@ -369,7 +364,7 @@ impl Work {
         if let Some(at) = self.agenda.wakes_at() {
             until = until.min(at);
         }
-        if self.agenda.has_queue() && self.calls.len() < MOST_CALLS && self.may_write() {
+        if self.agenda.has_queue() && self.calls.len() < MOST_CALLS && self.drift.claim.holds() {
             until = until.min(self.next_write);
         }
         if self.term.is_some() && self.drift.settings.webhook_configuration.is_some() {

@@ -73,6 +73,8 @@ pub enum State {
     Enabled,
     /// Hints are off, or a Node can't be counted, for the reason with this word.
     Disabled(Cow<'static, str>),
+    /// An annotation can't be used, so that nothing changes: its key and value.
+    Mistaken(Box<str>),
     /// Nothing is told: nobody asks for hints, or the Node is as it should be.
     Silent,
 }
@@ -85,6 +87,9 @@ impl State {
     #[must_use]
     pub fn of(verdict: Verdict, reason: Option<&Reason>) -> Option<Self> {
         match (verdict, reason) {
+            (_, Some(Reason::InvalidAnnotation { key, value, .. })) => {
+                Some(Self::Mistaken(format!("{key}={value}").into()))
+            }
             (Verdict::Kept, _) | (_, Some(Reason::SiblingsOutOfStep { .. })) => None,
             (Verdict::Hints, _) => Some(Self::Enabled),
             (Verdict::Untouched, _) | (Verdict::Strip, Some(Reason::OptedOut) | None) => {
@@ -439,6 +444,15 @@ mod tests {
             Some(State::Silent)
         );
         assert_eq!(of(Verdict::Kept, Reason::NotSynced), None);
+        let mistake = |value: &str| Reason::InvalidAnnotation {
+            kind: "Service",
+            name: "shop/web".into(),
+            key: "zonewise.dev/zone-weights",
+            value: value.into(),
+            problem: "it is not ZONE=WEIGHT".into(),
+        };
+        let told = of(Verdict::Kept, mistake("a"));
+        assert!(told.is_some() && told != of(Verdict::Kept, mistake("b")));
         let waits = Reason::SiblingsOutOfStep { siblings: 2 };
         assert_eq!(of(Verdict::Strip, waits), None);
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::cluster::slice::{AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
-use crate::settings::Settings;
+use crate::settings::{Mode, Settings};
 
 /// What a look at a Service shows.
 #[derive(Debug, Default)]
@@ -16,6 +16,16 @@ pub struct Look {
     pub drifted: Vec<DriftedSlice>,
     /// What was decided for each address type that it has slices of.
     pub states: Vec<State>,
+    /// What is done with decisions on it.
+    pub mode: Mode,
+}
+
+impl Look {
+    /// Whether its slices get what is decided.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.mode == Mode::Active
+    }
 }
 
 /// A slice whose hints differ from a fresh decision.
@@ -85,6 +95,7 @@ fn look_at(
     for slice in slices() {
         let decision = decide(snapshot, Some(service), slice, settings);
         let is_carried_out = decision.is_carried_out(slice);
+        look.mode = decision.mode;
         let has_hints = hinted.contains(&slice.address_type);
         if !is_carried_out {
             look.drifted.push(DriftedSlice {

@@ -21,6 +21,21 @@ impl Threshold {
         Self { millionths }
     }
 
+    /// The highest that can be set.
+    pub const HIGHEST: Self = Self {
+        millionths: MOST * MILLION,
+    };
+
+    /// The least threshold that allows this overload, a fraction of the average; nothing where none does.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn at_least(overload: f64) -> Option<Self> {
+        let millionths = (overload * f64::from(MILLION)).ceil().max(0.0);
+        (millionths <= f64::from(Self::HIGHEST.millionths)).then_some(Self {
+            millionths: millionths as u32,
+        })
+    }
+
     /// Reads a decimal between 0 and 10 of at most six digits behind the point, such as `0.35`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -211,6 +226,20 @@ pub fn least_threshold(weights: &[u64], endpoints: u32) -> Option<Threshold> {
     Some(Threshold::from_millionths(
         u32::try_from(over).unwrap_or(u32::MAX),
     ))
+}
+
+/// The zone that has the fewest of `own` for its weight, the first of several.
+#[must_use]
+pub fn most_short(weights: &[u64], own: &[u32]) -> usize {
+    // Cross-multiplied: weight / (own + 1) of both.
+    let load = |zone: usize| (u128::from(weights[zone]), u128::from(own[zone]) + 1);
+    let is_shorter = |a: usize, b: usize| {
+        let ((weight_a, own_a), (weight_b, own_b)) = (load(a), load(b));
+        weight_a * own_b > weight_b * own_a
+    };
+    let zones = 0..weights.len();
+    let shortest = zones.reduce(|best, zone| if is_shorter(zone, best) { zone } else { best });
+    shortest.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Stage {
     /// What docs/controller.md and docs/certificates.md say that it needs, and no more.
     async fn permit(&self) {
         let anywhere = json!({"metadata": {"name": "zonewise"}, "rules": [
-            {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["list", "watch"]},
+            {"apiGroups": [""], "resources": ["namespaces", "nodes", "services"], "verbs": ["list", "watch"]},
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch", "patch"]},
             {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "list"]},
             {"apiGroups": ["admissionregistration.k8s.io"],

@@ -210,11 +210,11 @@ pub async fn permissions(world: &World) {
         ("nodes", "list nodes"),
         (
             "services",
-            "list nodes, services and endpointslices in the whole cluster",
+            "list nodes, namespaces, services and endpointslices in the whole cluster",
         ),
         (
             "drift",
-            "list nodes, services and endpointslices in the whole cluster",
+            "list nodes, namespaces, services and endpointslices in the whole cluster",
         ),
         ("data-plane", "list daemonsets.apps"),
         ("lease", "get the Lease zonewise in namespace default"),

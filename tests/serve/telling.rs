@@ -148,7 +148,7 @@ fn the_cluster_s_metrics_say_what_the_cluster_is() {
         count("zonewise_nodes", &[("state", state)], expected);
     }
     count("zonewise_frozen", &[], 0);
-    for resource in ["nodes", "services", "endpointslices"] {
+    for resource in ["nodes", "namespaces", "services", "endpointslices"] {
         count("zonewise_cache_synced", &[("resource", resource)], 1);
         count("zonewise_watch_errors_total", &[("resource", resource)], 0);
         count(

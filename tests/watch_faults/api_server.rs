@@ -1,4 +1,4 @@
-//! A small API server that does as it is told: lists in pages and watches for three resources, and every fault that a
+//! A small API server that does as it is told: lists in pages and watches for four resources, and every fault that a
 //! real one, or what stands between, may show.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -24,17 +24,24 @@ use super::port::Port;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     Nodes,
+    Namespaces,
     Services,
     EndpointSlices,
 }
 
 impl Resource {
-    pub const ALL: [Self; 3] = [Self::Nodes, Self::Services, Self::EndpointSlices];
+    pub const ALL: [Self; 4] = [
+        Self::Nodes,
+        Self::Namespaces,
+        Self::Services,
+        Self::EndpointSlices,
+    ];
 
     /// The plural, which metrics and logs use too.
     pub fn word(self) -> &'static str {
         match self {
             Self::Nodes => "nodes",
+            Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::EndpointSlices => "endpointslices",
         }
@@ -43,6 +50,7 @@ impl Resource {
     fn kind(self) -> &'static str {
         match self {
             Self::Nodes => "Node",
+            Self::Namespaces => "Namespace",
             Self::Services => "Service",
             Self::EndpointSlices => "EndpointSlice",
         }
@@ -50,7 +58,7 @@ impl Resource {
 
     fn api_version(self) -> &'static str {
         match self {
-            Self::Nodes | Self::Services => "v1",
+            Self::Nodes | Self::Namespaces | Self::Services => "v1",
             Self::EndpointSlices => "discovery.k8s.io/v1",
         }
     }
@@ -58,6 +66,7 @@ impl Resource {
     fn of_path(path: &str) -> Option<Self> {
         match path {
             "/api/v1/nodes" => Some(Self::Nodes),
+            "/api/v1/namespaces" => Some(Self::Namespaces),
             "/api/v1/services" => Some(Self::Services),
             "/apis/discovery.k8s.io/v1/endpointslices" => Some(Self::EndpointSlices),
             _ => None,

@@ -38,11 +38,11 @@ impl Work {
                 uid: uid.clone(),
                 address_type: state.address_type,
             };
-            if is_first && self.stands(state, &told) {
+            if is_first && self.stands(look, state, &told) {
                 events.assume(set.clone(), told.clone());
             }
             // Hints are on when all slices have them.
-            if told != events::State::Enabled || state.is_carried_out || !self.is_active() {
+            if told != events::State::Enabled || state.is_carried_out || !look.is_active() {
                 events.observe(set, told, || sentence(state));
             }
         }
@@ -50,11 +50,12 @@ impl Work {
 
     /// Whether a state that is found at the beginning of a term is no news, because slices show that it was so before.
     /// Where nobody ever led, nobody was told why there are no hints.
-    fn stands(&self, state: &State, told: &events::State) -> bool {
+    fn stands(&self, look: &Look, state: &State, told: &events::State) -> bool {
         let is_told = !self.drift.claim.is_first_ever();
         match told {
-            events::State::Enabled => state.has_hints || (is_told && !self.is_active()),
-            events::State::Disabled(_) => is_told && (state.is_carried_out || !self.is_active()),
+            events::State::Enabled => state.has_hints || (is_told && !look.is_active()),
+            events::State::Disabled(_) => is_told && (state.is_carried_out || !look.is_active()),
+            events::State::Mistaken(_) => is_told,
             events::State::Silent => false,
         }
     }
@@ -68,7 +69,7 @@ impl Work {
             return;
         }
         let may_stand = self.observed.is_none() && !self.drift.claim.is_first_ever();
-        let are_news = !may_stand || (self.is_active() && loses_hints_by_nodes(look));
+        let are_news = !may_stand || (look.is_active() && loses_hints_by_nodes(look));
         if !are_news && !self.first_looks.is_empty() {
             return;
         }

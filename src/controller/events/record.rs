@@ -89,6 +89,7 @@ fn state_text(state: &State) -> Cow<'static, str> {
     match state {
         State::Enabled => "Enabled".into(),
         State::Disabled(word) => format!("Disabled/{word}").into(),
+        State::Mistaken(annotation) => format!("Mistaken/{annotation}").into(),
         State::Silent => "Silent".into(),
     }
 }
@@ -96,6 +97,7 @@ fn state_text(state: &State) -> Cow<'static, str> {
 fn read_state(text: &str) -> Option<State> {
     match text.split_once('/') {
         None if text == "Enabled" => Some(State::Enabled),
+        Some(("Mistaken", annotation)) => Some(State::Mistaken(annotation.into())),
         Some(("Disabled", word)) => Some(State::Disabled(word.to_owned().into())),
         _ => None,
     }
@@ -141,6 +143,9 @@ impl Telling {
             (Subject::Node(_), _) => ("Warning", ON_NODES, "MeasureCapacity"),
             (Subject::Service(_), State::Enabled) => {
                 ("Normal", "TopologyAwareHintsEnabled", "AddHints")
+            }
+            (Subject::Service(_), State::Mistaken(_)) => {
+                ("Warning", "InvalidAnnotation", "KeepHints")
             }
             (Subject::Service(_), State::Disabled(_) | State::Silent) => {
                 ("Warning", "TopologyAwareHintsDisabled", "RemoveHints")

@@ -1,9 +1,12 @@
 //! Heuristics Overlap and PreferZone for one slice: endpoints may serve several zones, or none serve a zone, so that what
 //! counts is what each endpoint carries, not how many serve a zone.
 
+use std::collections::BTreeMap;
+
 use super::{Ground, elsewhere};
 use crate::cluster::slice::HintSet;
-use crate::decide::endpoint_set::Member;
+use crate::decide::endpoint_set::{self, Member};
+use crate::planner::allocation::most_short;
 use crate::planner::auto::Origin;
 use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
 use crate::planner::reason::{Overload, Reason};
@@ -48,15 +51,14 @@ pub(super) fn prefer_zone(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
 impl Ground<'_> {
     /// A plan of heuristic Overlap beside what the other slices have; else the request's part of a plan for all.
     fn overlap(&self) -> Result<Vec<ZoneSet>, Reason> {
-        if self.set.members().iter().any(|m| self.stored(m).is_some())
-            && let Ok(hints) = self.plan_overlap(|member| self.stored(member).is_some())
-            && self.check(&hints).is_ok()
+        let is_stored = |member: &Member<'_>| self.stored(member).is_some();
+        if self.set.members().iter().any(is_stored)
+            && let Ok(hints) = self.plan_overlap(is_stored)
             && self.is_safe_now(&hints)
         {
             return Ok(hints);
         }
         let whole = self.plan_overlap(|_| false)?;
-        self.check(&whole)?;
         if self.is_safe_now(&whole) {
             Ok(whole)
         } else {
@@ -64,23 +66,72 @@ impl Ground<'_> {
         }
     }
 
+    /// A plan that keeps the guarantee behind each port: where ports are uneven, one for each set of slices that have the
+    /// same, if those keep it together too.
     fn plan_overlap(&self, is_fixed: impl Fn(&Member<'_>) -> bool) -> Result<Vec<ZoneSet>, Reason> {
-        let endpoint = |(member, origin): (&Member<'_>, &Origin)| {
+        let all: Vec<usize> = (0..self.origins.len()).collect();
+        let parts = self.parts();
+        if parts.len() > 1
+            && let Some(hints) = self.plan_parts(&parts, &is_fixed)
+            && self.check(&hints).is_ok()
+        {
+            return Ok(hints);
+        }
+        let hints = self.plan_together(&all, &is_fixed)?;
+        self.check(&hints)?;
+        Ok(hints)
+    }
+
+    /// Members by the ports of their slices.
+    fn parts(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        if !self.ports.is_empty() {
+            let numbers = endpoint_set::port_set_numbers(self.slices);
+            for member in 0..self.origins.len() {
+                let part = self.set.part_of(member, &numbers);
+                parts.entry(part).or_default().push(member);
+            }
+        }
+        parts
+    }
+
+    /// Nothing where a part has no plan.
+    fn plan_parts(
+        &self,
+        parts: &BTreeMap<usize, Vec<usize>>,
+        is_fixed: &impl Fn(&Member<'_>) -> bool,
+    ) -> Option<Vec<ZoneSet>> {
+        let mut hints = vec![ZoneSet::EMPTY; self.origins.len()];
+        for part in parts.values() {
+            let planned = self.plan_together(part, is_fixed).ok()?;
+            part.iter()
+                .zip(planned)
+                .for_each(|(&member, zones)| hints[member] = zones);
+        }
+        Some(hints)
+    }
+
+    fn plan_together(
+        &self,
+        members: &[usize],
+        is_fixed: &impl Fn(&Member<'_>) -> bool,
+    ) -> Result<Vec<ZoneSet>, Reason> {
+        let endpoint = |&place: &usize| {
+            let member = &self.set.members()[place];
             let fixed = is_fixed(member);
-            let now = if fixed {
+            let hints = if fixed {
                 self.stored(member).unwrap_or_default()
             } else {
                 self.zone_set(&member.record.hints)
             };
             Endpoint {
-                origin: *origin,
-                hints: now,
+                origin: self.origins[place],
+                hints,
                 fixed,
                 slice: u32::try_from(member.slice).unwrap_or(u32::MAX),
             }
         };
-        let members = self.set.members().iter().zip(&self.origins);
-        let endpoints: Vec<Endpoint> = members.map(endpoint).collect();
+        let endpoints: Vec<Endpoint> = members.iter().map(endpoint).collect();
         let (threshold, keep) = (self.rules.threshold, self.rules.keep);
         overlap::plan(&self.zones.weights, threshold, keep, &endpoints)
             .map(|plan| plan.hints)
@@ -108,20 +159,7 @@ impl Ground<'_> {
             }
         }
         let mut neediest = || {
-            let load = |zone: &usize| {
-                // Cross-multiplied below: weights[a]/(n_a+1) against weights[b]/(n_b+1).
-                (u128::from(weights[*zone]), u128::from(serving[*zone]) + 1)
-            };
-            let zones = (0..weights.len()).filter(|&zone| weights[zone] > 0);
-            let zone = zones.reduce(|best, next| {
-                let ((best_weight, best_shared), (weight, shared)) = (load(&best), load(&next));
-                if weight * best_shared > best_weight * shared {
-                    next
-                } else {
-                    best
-                }
-            });
-            let zone = zone.unwrap_or_default();
+            let zone = most_short(weights, &serving);
             serving[zone] += 1;
             u16::try_from(zone).unwrap_or_default()
         };

@@ -1,0 +1,296 @@
+//! Heuristics, thresholds and weights, and who asks for them.
+
+use super::*;
+
+const DISTRIBUTED: &str = "PreferSameZone";
+
+fn by_distribution() -> World {
+    World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}))
+}
+
+fn overlap() -> World {
+    World::new(annotated("zonewise.dev/Overlap"))
+}
+
+/// A World whose Service asks for heuristic Auto and has these annotations too.
+fn auto_with(annotations: Value) -> World {
+    let mut service = annotated("Auto");
+    merge(
+        &mut service,
+        json!({"metadata": {"annotations": annotations}}),
+    );
+    World::new(service)
+}
+
+fn namespace(annotations: Value) -> Value {
+    json!({"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}})
+}
+
+#[test]
+fn overlap_shares_endpoints_where_auto_gives_up() {
+    let hints = overlap().stored_hints(&slice("aaaabbbbccc"), None);
+    let naming = |zone: char| hints.split(' ').filter(|hint| hint.contains(zone)).count();
+    assert_eq!(hints.split(' ').count(), 11);
+    assert!(hints.split(' ').all(|hint| hint != "-"), "{hints}");
+    assert!(('a'..='c').all(|zone| naming(zone) >= 4), "{hints}");
+}
+
+#[test]
+fn overlap_takes_autos_plan_where_that_is_as_good() {
+    for zones in ["aabbcc", "aabbccc", "aaabbcc"] {
+        let own = zones
+            .chars()
+            .map(String::from)
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert_eq!(overlap().stored_hints(&slice(zones), None), own);
+    }
+}
+
+#[test]
+fn what_overlap_planned_it_leaves_as_it_is() {
+    for zones in [
+        "aaaabbbbccc",
+        "aabbc",
+        "ab",
+        "aab",
+        "aaabbbc",
+        "aabc",
+        "aaaab",
+    ] {
+        let sent = slice(zones);
+        let hints = overlap().stored_hints(&sent, None);
+        let stored = with_hints(sent.clone(), &hints);
+        assert_eq!(
+            overlap().stored_hints(&sent, Some(&stored)),
+            hints,
+            "{zones}"
+        );
+    }
+}
+
+/// The slice with the hints that `stored_hints` tells.
+fn with_hints(mut slice: Value, hints: &str) -> Value {
+    let endpoints = slice["endpoints"].as_array_mut().unwrap().iter_mut();
+    for (endpoint, hint) in endpoints.zip(hints.split(' ')) {
+        let zones: Vec<Value> = hint
+            .chars()
+            .map(|zone| json!({"name": zone.to_string()}))
+            .collect();
+        endpoint["hints"] = json!({"forZones": zones});
+    }
+    slice
+}
+
+#[test]
+fn hints_of_kubernetes_that_keep_the_guarantee_stay_as_they_are() {
+    let kubernetes = hinted(slice("ab"), "a b");
+    assert_eq!(
+        by_distribution().stored_hints(&kubernetes, Some(&kubernetes)),
+        "a b"
+    );
+    // With a single endpoint hints say nothing, and Kubernetes' own do no harm.
+    let one = hinted(slice("a"), "a");
+    assert_eq!(
+        by_distribution().verdict(&one),
+        "Untouched NoBetterThanNone"
+    );
+    assert_eq!(overlap().verdict(&one), "Strip NoBetterThanNone");
+}
+
+#[test]
+fn overlap_for_endpoints_in_several_slices_agrees_with_what_the_others_have() {
+    let mut world = overlap();
+    let whole = world.stored_hints(&slice("aaaabbbbccc"), None);
+    let hints: Vec<&str> = whole.split(' ').collect();
+    let (first, second) = (slice("aaaabb"), slice_from("web-2", "bbccc", 7));
+    world.add(with_hints(second, &hints[6..].join(" ")));
+    let stored = with_hints(first.clone(), &hints[..6].join(" "));
+    world.add(stored.clone());
+    assert_eq!(
+        world.stored_hints(&first, Some(&stored)),
+        hints[..6].join(" ")
+    );
+}
+
+#[test]
+fn prefer_zone_hints_own_zones_or_none() {
+    let world = World::new(annotated("zonewise.dev/PreferZone"));
+    assert_eq!(world.stored_hints(&slice("aabbccc"), None), "a a b b c c c");
+    assert_eq!(world.stored_hints(&slice("ab"), None), "a b");
+    assert_eq!(world.verdict(&slice("aab")), "Strip OwnZonesOverloaded");
+    assert_eq!(world.stored_hints(&slice("abx"), None), "a b c");
+}
+
+#[test]
+fn more_zones_than_a_hint_can_name_are_too_many_where_auto_gives_up() {
+    let mut world = overlap();
+    for zone in ["d", "e", "f", "g", "h", "i"] {
+        world.add(node(&format!("node-{zone}"), Some(zone), "4"));
+    }
+    assert_eq!(world.verdict(&slice("abcdefgh")), "Strip TooManyZones");
+    assert_eq!(
+        world.stored_hints(&slice("abcdefghi"), None),
+        "a b c d e f g h i"
+    );
+}
+
+#[test]
+fn a_service_may_have_a_threshold_of_its_own() {
+    let threshold = |value: &str| {
+        auto_with(json!({"zonewise.dev/overload-threshold": value})).verdict(&slice("aabc"))
+    };
+    assert_eq!(threshold("0.333334"), "Hints");
+    assert_eq!(
+        threshold("0.333333"),
+        "Strip MinAllocationExceedsOverloadThreshold"
+    );
+}
+
+#[test]
+fn weights_take_the_place_of_cpu_and_zones_without_one_keep_no_endpoint() {
+    let world = auto_with(json!({"zonewise.dev/zone-weights": "a=3,b=1"}));
+    assert_eq!(world.stored_hints(&slice("aabc"), None), "a a b a");
+    let alone = auto_with(json!({"zonewise.dev/zone-weights": "b=1"}));
+    assert_eq!(alone.stored_hints(&slice("aab"), None), "b b b");
+}
+
+#[test]
+fn an_annotation_that_cannot_be_used_keeps_what_is_stored_and_says_why() {
+    for (key, value, told) in [
+        ("zonewise.dev/overload-threshold", "20%", "\"20%\""),
+        ("zonewise.dev/zone-weights", "a:3", "ZONE=WEIGHT"),
+        (
+            "zonewise.dev/zone-weights",
+            "a=1,nowhere=2",
+            "no node is in zone nowhere",
+        ),
+        (
+            "service.kubernetes.io/topology-mode",
+            "zonewise.dev/Overlaps",
+            "zonewise.dev/Overlap and",
+        ),
+    ] {
+        let world = auto_with(json!({key: value}));
+        let stored = hinted(slice("aabbc"), "a a b b a");
+        assert_eq!(
+            world.stored_hints(&slice("aabbc"), Some(&stored)),
+            "a a b b a"
+        );
+        let decision = world.decide(&slice("aabbc"), Some(&stored));
+        assert_eq!(
+            (decision.verdict, decision.reason_word()),
+            (Verdict::Kept, "InvalidAnnotation")
+        );
+        let message = decision.message();
+        assert!(message.contains(key) && message.contains(told), "{message}");
+        assert!(message.starts_with("Service shop/web "), "{message}");
+    }
+}
+
+#[test]
+fn annotations_that_nothing_asks_for_are_no_mistake() {
+    let service = json!({"metadata": {"annotations": {"zonewise.dev/zone-weights": "?"}}});
+    assert_eq!(
+        World::new(service).verdict(&slice("abc")),
+        "Untouched NotOptedIn"
+    );
+}
+
+#[test]
+fn the_namespace_asks_for_all_its_services_and_each_may_say_otherwise() {
+    let in_namespace = |service: Value, annotations: Value| {
+        let mut world = World::new(service);
+        world.add(namespace(annotations));
+        world.verdict(&slice("aabc"))
+    };
+    let auto = || json!({"service.kubernetes.io/topology-mode": "Auto"});
+    let overlap = || json!({"service.kubernetes.io/topology-mode": "zonewise.dev/Overlap"});
+    let refused = "Strip MinAllocationExceedsOverloadThreshold";
+    assert_eq!(in_namespace(json!({}), auto()), refused);
+    assert_eq!(in_namespace(json!({}), overlap()), "Hints");
+    assert_eq!(in_namespace(annotated("Auto"), overlap()), refused);
+    assert_eq!(
+        in_namespace(annotated("Disabled"), overlap()),
+        "Strip OptedOut"
+    );
+    let distributed = json!({"spec": {"trafficDistribution": DISTRIBUTED}});
+    assert_eq!(in_namespace(distributed, auto()), "Hints");
+    let mut threshold = auto();
+    merge(
+        &mut threshold,
+        json!({"zonewise.dev/overload-threshold": "0.4"}),
+    );
+    assert_eq!(in_namespace(json!({}), threshold.clone()), "Hints");
+    let own = json!({"metadata": {"annotations": {"zonewise.dev/overload-threshold": "0.1"}}});
+    assert_eq!(in_namespace(own, threshold), refused);
+    let unknown = json!({"service.kubernetes.io/topology-mode": "zonewise.dev/x"});
+    assert_eq!(in_namespace(json!({}), unknown), "Kept InvalidAnnotation");
+}
+
+#[test]
+fn a_namespace_can_be_observed_or_left_alone_or_tried_first() {
+    let mode = |flag: Mode, annotation: &str| {
+        let mut world = World::auto();
+        world.settings.mode = flag;
+        world.add(namespace(json!({"zonewise.dev/mode": annotation})));
+        let decision = world.decide(&slice("abc"), None);
+        (decision.verdict, decision.reason_word(), decision.mode)
+    };
+    assert_eq!(
+        mode(Mode::Active, "Observe"),
+        (Verdict::Hints, "", Mode::Observe)
+    );
+    assert_eq!(
+        mode(Mode::Observe, "Active"),
+        (Verdict::Hints, "", Mode::Active)
+    );
+    assert_eq!(
+        mode(Mode::Active, "Off"),
+        (Verdict::Untouched, "ModeOff", Mode::Off)
+    );
+    assert_eq!(
+        mode(Mode::Off, "Active"),
+        (Verdict::Untouched, "ModeOff", Mode::Off)
+    );
+    let (verdict, reason, _) = mode(Mode::Active, "on");
+    assert_eq!((verdict, reason), (Verdict::Kept, "InvalidAnnotation"));
+}
+
+#[test]
+fn services_that_say_nothing_can_be_hinted_by_default() {
+    let mut world = World::new(json!({}));
+    world.settings.default_mode = Some(Heuristic::PreferZone);
+    assert_eq!(world.stored_hints(&slice("ab"), None), "a b");
+    let mut disabled = World::new(annotated("Disabled"));
+    disabled.settings.default_mode = Some(Heuristic::PreferZone);
+    assert_eq!(disabled.verdict(&slice("ab")), "Strip OptedOut");
+}
+
+#[test]
+fn the_heuristic_of_a_traffic_distribution_is_a_setting_and_auto_means_auto() {
+    let mut world = by_distribution();
+    assert_eq!(world.verdict(&slice("aabc")), "Hints");
+    world.settings.default_heuristic = Heuristic::Auto;
+    assert_eq!(
+        world.verdict(&slice("aabc")),
+        "Strip MinAllocationExceedsOverloadThreshold"
+    );
+    assert_eq!(
+        World::auto().verdict(&slice("aabc")),
+        "Strip MinAllocationExceedsOverloadThreshold"
+    );
+}
+
+#[test]
+fn each_set_of_ports_is_shared_by_itself() {
+    let mut world = overlap();
+    let admin_port = |slice: &mut Value| {
+        slice["ports"] = json!([{"name": "admin", "protocol": "TCP", "port": 9090}]);
+    };
+    let mut admin = slice_from("web-2", "aab", 21);
+    admin_port(&mut admin);
+    world.add(with_hints(admin, "c a b"));
+    assert_eq!(world.verdict(&slice("aaaabbbbccc")), "Hints");
+    assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
+}
