@@ -6,6 +6,7 @@
 pub mod endpoint_set;
 mod hints;
 pub mod opt_in;
+pub mod ports;
 pub mod zones;
 
 use std::sync::Arc;

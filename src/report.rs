@@ -13,8 +13,8 @@ use crate::cluster::key::Key;
 use crate::cluster::slice::{self, AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
 use crate::cluster::wire::{Endpoint, EndpointSlice};
-use crate::decide::endpoint_set::{self, EndpointSet, Member, Stand};
-use crate::decide::{Decision, Snapshot, Verdict, decide};
+use crate::decide::endpoint_set::{EndpointSet, Member, Stand};
+use crate::decide::{Decision, Snapshot, Verdict, decide, ports};
 use crate::planner::allocation::{self, Threshold};
 use crate::planner::auto::Origin;
 use crate::planner::capacity::{Measure, Missing, Zone};
@@ -121,8 +121,9 @@ pub struct ServiceReport {
     pub message: String,
     /// Ready endpoints, each address once.
     pub ready_endpoints: usize,
-    /// Whether some of its slices have ports that others lack. kube-proxy goes by the endpoints of each port, while all
-    /// figures here are of the endpoints of all ports together.
+    /// Whether ports have different endpoints: some slices have ports that others lack, or the same number of one port and
+    /// other numbers of another. kube-proxy goes by the endpoints of each port, while all figures here are of the endpoints
+    /// of all ports together.
     pub ports_differ: bool,
     /// How far above the average the busiest endpoint is loaded, once the decision is carried out.
     pub worst_overload: Option<f64>,
@@ -543,7 +544,7 @@ struct Outcome {
     endpoints: Vec<kube_proxy::Endpoint>,
     /// Whether the zone of each endpoint is known.
     all_placed: bool,
-    /// Whether some slices have ports that others lack.
+    /// Whether ports have different endpoints.
     ports_differ: bool,
     traffic: Traffic,
     threshold: Threshold,
@@ -557,7 +558,7 @@ impl Outcome {
         threshold: Threshold,
     ) -> Self {
         let slices: Vec<&SliceRecord> = played.records.iter().map(|record| &**record).collect();
-        let set = EndpointSet::gather(&slices, snapshot.capacity(), |record| {
+        let set = EndpointSet::gather_stored(&slices, snapshot.capacity(), |record| {
             snapshot.stand(record)
         });
         let capacity = snapshot.capacity().clone();
@@ -588,7 +589,7 @@ impl Outcome {
         Self {
             weights,
             all_placed: set.members().iter().all(is_placed),
-            ports_differ: !endpoint_set::have_same_ports(&slices),
+            ports_differ: !ports::are_even(&slices),
             capacity,
             endpoints,
             traffic,

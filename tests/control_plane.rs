@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 
-use scenes::{capacity, endpoints, opt_in, writes};
+use scenes::{capacity, endpoints, heuristics, opt_in, writes};
 use support::play::{chosen, say_verdict};
 use support::scene::Scene;
 use support::world::{World, say};
@@ -26,7 +26,7 @@ macro_rules! scenes {
     };
 }
 
-const SCENES: [(usize, &str, Play); 23] = scenes![
+const SCENES: [(usize, &str, Play); 28] = scenes![
     1 "three zones with 4, 4 and 1 endpoints" capacity::equal_zones,
     2 "zones of uneven CPU" capacity::uneven_zones,
     3 "scaled to fewer endpoints than zones" capacity::fewer_endpoints_than_zones,
@@ -50,6 +50,11 @@ const SCENES: [(usize, &str, Play); 23] = scenes![
     21 "mirrored slices" endpoints::mirrored,
     22 "a slice being deleted" endpoints::being_deleted,
     23 "syncs that change nothing" writes::idle_syncs,
+    24 "Overlap of 4, 4 and 3 endpoints" heuristics::overlap,
+    25 "more zones than endpoints" heuristics::more_zones_than_endpoints,
+    26 "Overlap through a rolling update" heuristics::rolling_update,
+    27 "PreferZone" heuristics::own_zones,
+    28 "a Namespace that asks for its Services" heuristics::namespace_asks,
 ];
 
 /// More than any scene takes on a slow machine.

@@ -16,6 +16,8 @@ mod checks;
 mod cluster;
 #[path = "properties/decisions.rs"]
 mod decisions;
+#[path = "support/for_all.rs"]
+mod for_all;
 #[path = "properties/json.rs"]
 mod json;
 #[path = "properties/model.rs"]
@@ -33,18 +35,4 @@ mod rounds;
 #[path = "properties/traffic.rs"]
 mod traffic;
 
-use proptest::prelude::{ProptestConfig, Strategy};
-use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
-
-/// Checks so many values of a strategy; where one fails, the test tells the smallest that it finds to fail.
-fn for_all<S: Strategy>(cases: u32, strategy: S, check: impl Fn(S::Value) -> TestCaseResult) {
-    let config = ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(20_260_101),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    if let Err(failure) = TestRunner::new(config).run(&strategy, check) {
-        panic!("{failure}");
-    }
-}
+use for_all::for_all;

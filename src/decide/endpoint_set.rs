@@ -1,9 +1,10 @@
 //! The endpoints of a Service as kube-proxy merges them from its slices.
 
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
 
+use super::ports::{self, PortGroup};
 use crate::cluster::key::Key;
-use crate::cluster::slice::{Address, EndpointRecord, Place, PortKey, SliceRecord};
+use crate::cluster::slice::{Address, EndpointRecord, Place, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
 use crate::planner::zone_set::ZoneSet;
 
@@ -14,7 +15,7 @@ pub struct Member<'a> {
     pub record: &'a EndpointRecord,
     /// Where it stands.
     pub stand: Stand,
-    /// The number of the slice that has this copy; 0 is the request's.
+    /// The number of the slice that has this copy.
     pub slice: usize,
     /// Its place in that slice.
     pub place: usize,
@@ -23,6 +24,7 @@ pub struct Member<'a> {
     /// The best running copy in another slice, one with hints before one without: kube-proxy may use any of them as well
     /// as the request's, so they should all say the same.
     pub elsewhere: Option<&'a EndpointRecord>,
+    in_request: bool,
     /// Where all copies of its address are.
     copies: std::ops::Range<usize>,
 }
@@ -31,7 +33,7 @@ impl Member<'_> {
     /// Whether the copy that counts is in the request's slice.
     #[must_use]
     pub fn in_request(&self) -> bool {
-        self.slice == 0
+        self.in_request
     }
 }
 
@@ -70,18 +72,16 @@ pub fn stand(
 struct AddressCopy<'a> {
     address: Address,
     record: &'a EndpointRecord,
-    /// Tells apart what has one address and several numbers of a port.
+    /// That of its slice: tells apart what has one address and several numbers of a port.
     variant: usize,
     slice: usize,
     /// Its place in its slice.
     place: usize,
+    /// Whether that is the request's slice.
+    in_request: bool,
 }
 
 impl AddressCopy<'_> {
-    fn in_request(&self) -> bool {
-        self.slice == 0
-    }
-
     fn key(&self) -> (Address, usize) {
         (self.address, self.variant)
     }
@@ -90,12 +90,35 @@ impl AddressCopy<'_> {
     /// then the request's, then one that is ready.
     fn rank(&self) -> (bool, bool, bool) {
         let (terminating, unready) = self.rank_for_anyone();
-        (terminating, !self.in_request(), unready)
+        (terminating, !self.in_request, unready)
     }
 
     /// The same whichever slice is the request's.
     fn rank_for_anyone(&self) -> (bool, bool) {
         (self.record.terminating, !self.record.ready)
+    }
+}
+
+/// A member as kube-proxy has it behind a port, or behind all.
+#[derive(Debug, Clone, Copy)]
+pub struct Backend<'g> {
+    /// The member.
+    pub member: usize,
+    /// The port and which of its numbers.
+    port: Option<(&'g PortGroup<'g>, usize)>,
+}
+
+impl Backend<'_> {
+    /// One that is the same behind every port, as all are where ports are even.
+    #[must_use]
+    pub fn behind_all(member: usize) -> Self {
+        Self { member, port: None }
+    }
+
+    /// Whether it may be a copy in this slice.
+    fn may_be_in(&self, slice: usize) -> bool {
+        self.port
+            .is_none_or(|(group, number)| group.number_in(slice) == Some(number))
     }
 }
 
@@ -112,15 +135,33 @@ pub struct EndpointSet<'a> {
 impl<'a> EndpointSet<'a> {
     /// Merges the slices that have a usable port. The first slice is the request's.
     ///
-    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand; where a port has
-    /// several numbers, once for each, since kube-proxy then sends traffic to each. A ready copy in the request's slice
-    /// counts in any case, since it needs a hint.
+    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand; where slices have
+    /// other numbers of a port, once for each, since kube-proxy then sends traffic to each. A ready copy in the request's
+    /// slice counts in any case, since it needs a hint.
     pub fn gather(
         slices: &[&'a SliceRecord],
         capacity: &MeasuredCapacity,
         stand: impl Fn(&EndpointRecord) -> Stand,
     ) -> Self {
-        let variants = variants(slices);
+        Self::merged(slices, Some(0), capacity, stand)
+    }
+
+    /// The same of slices that are all stored, as kube-proxy has them.
+    pub fn gather_stored(
+        slices: &[&'a SliceRecord],
+        capacity: &MeasuredCapacity,
+        stand: impl Fn(&EndpointRecord) -> Stand,
+    ) -> Self {
+        Self::merged(slices, None, capacity, stand)
+    }
+
+    fn merged(
+        slices: &[&'a SliceRecord],
+        request: Option<usize>,
+        capacity: &MeasuredCapacity,
+        stand: impl Fn(&EndpointRecord) -> Stand,
+    ) -> Self {
+        let variants = ports::variants(slices);
         let mut copies = Vec::with_capacity(slices.iter().map(|s| s.endpoints.len()).sum());
         for (number, slice) in slices.iter().enumerate() {
             if slice.ports.is_empty() {
@@ -132,6 +173,7 @@ impl<'a> EndpointSet<'a> {
                 variant: variants.get(number).copied().unwrap_or_default(),
                 slice: number,
                 place,
+                in_request: request == Some(number),
             };
             copies.extend(slice.endpoints.iter().enumerate().map(copy));
         }
@@ -152,28 +194,37 @@ impl<'a> EndpointSet<'a> {
         });
         let mut set = Self {
             members: Vec::with_capacity(copies.len()),
-            of_request: vec![None; slices.first().map_or(0, |slice| slice.endpoints.len())],
+            of_request: vec![None; request.map_or(0, |number| slices[number].endpoints.len())],
             copies,
             has_twins: false,
         };
-        set.merge(stand);
+        set.merge(slices, stand);
         set
     }
 
-    fn merge(&mut self, stand: impl Fn(&EndpointRecord) -> Stand) {
+    fn merge(&mut self, slices: &[&SliceRecord], stand: impl Fn(&EndpointRecord) -> Stand) {
+        // With too many, nothing is planned.
+        let groups = LazyCell::new(|| ports::uneven(slices).unwrap_or_default());
         let mut start = 0;
         while let Some(first) = self.copies.get(start) {
             let more = self.copies[start + 1..].iter();
             let end = start + 1 + more.take_while(|c| c.key() == first.key()).count();
             let copies = &self.copies[start..end];
             self.has_twins |= copies.len() > 1;
-            let ours = copies.iter().find(|c| c.in_request() && c.record.ready);
+            let ours = copies.iter().find(|c| c.in_request && c.record.ready);
             let runs_elsewhere =
-                |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating && !c.in_request();
+                |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating && !c.in_request;
             let is_bare = |c: &&AddressCopy<'_>| c.record.hints.zones().is_empty();
             let elsewhere = copies.iter().filter(runs_elsewhere).min_by_key(is_bare);
-            if let Some(counting) = Some(first).filter(|c| c.record.ready).or(ours) {
-                for copy in copies.iter().filter(|c| c.in_request() && c.record.ready) {
+            let used = Some(first).filter(|c| c.record.ready);
+            let used = used.or_else(|| {
+                let any_ready = copies.iter().any(|c| c.record.ready);
+                any_ready
+                    .then(|| used_behind_some_port(copies, &groups))
+                    .flatten()
+            });
+            if let Some(counting) = used.or(ours) {
+                for copy in copies.iter().filter(|c| c.in_request && c.record.ready) {
                     self.of_request[copy.place] = Some(self.members.len());
                 }
                 self.members.push(Member {
@@ -181,6 +232,7 @@ impl<'a> EndpointSet<'a> {
                     stand: stand(counting.record),
                     slice: counting.slice,
                     place: counting.place,
+                    in_request: counting.in_request,
                     needs_hint: ours.is_some(),
                     elsewhere: elsewhere.map(|copy| copy.record),
                     copies: start..end,
@@ -202,27 +254,21 @@ impl<'a> EndpointSet<'a> {
         self.has_twins
     }
 
-    /// The ready copies of a member in some slices, or in all, of which kube-proxy uses one: those that do not terminate,
-    /// or where all do, all. Each comes with whether it is in the request's slice.
+    /// The ready copies of which kube-proxy uses one: those that do not terminate, or where all do, all. Each comes with
+    /// whether it is in the request's slice.
     pub fn usable_copies(
         &self,
-        member: usize,
-        slices: Option<&[usize]>,
+        backend: Backend<'_>,
     ) -> impl Iterator<Item = (bool, &'a EndpointRecord)> {
-        let is_behind = move |copy: &&AddressCopy<'a>| {
-            let behind = slices.is_none_or(|slices| slices.binary_search(&copy.slice).is_ok());
-            behind && copy.record.ready
-        };
-        let copies = &self.copies[self.members[member].copies.clone()];
-        let some_run = copies
-            .iter()
-            .filter(is_behind)
-            .any(|c| !c.record.terminating);
-        copies
-            .iter()
-            .filter(is_behind)
+        let is_usable =
+            move |copy: &&AddressCopy<'a>| copy.record.ready && backend.may_be_in(copy.slice);
+        let copies = &self.copies[self.members[backend.member].copies.clone()];
+        let mut usable = copies.iter().filter(is_usable);
+        let some_run = usable.any(|c| !c.record.terminating);
+        let usable = copies.iter().filter(is_usable);
+        usable
             .filter(move |copy| !some_run || !copy.record.terminating)
-            .map(|copy| (copy.in_request(), copy.record))
+            .map(|copy| (copy.in_request, copy.record))
     }
 
     /// A member's part when members are parted by ports, given a number for the ports of each slice. Whichever slice is
@@ -234,18 +280,21 @@ impl<'a> EndpointSet<'a> {
         by_rank.min().map_or(0, |(_, part)| part)
     }
 
-    /// The members behind ports that only `slices`, by number, have.
-    pub fn behind(&self, slices: &[usize]) -> impl Iterator<Item = usize> + Clone {
-        let is_behind = |member: &Member<'_>| {
-            let mut copies = self.copies[member.copies.clone()]
-                .iter()
-                .filter(|copy| slices.binary_search(&copy.slice).is_ok());
-            let first = copies.next();
-            first.is_some_and(|copy| {
-                copy.record.ready || copies.any(|c| c.in_request() && c.record.ready)
-            })
-        };
-        (0..self.members.len()).filter(move |&member| is_behind(&self.members[member]))
+    /// The endpoints that kube-proxy has behind a port: of a member one for each number of the port that it stands with. A
+    /// ready copy in the request's slice counts here too.
+    #[must_use]
+    pub fn behind<'g>(&self, group: &'g PortGroup<'_>) -> Vec<Backend<'g>> {
+        let mut backends = Vec::with_capacity(self.members.len());
+        let mut numbers = Vec::new();
+        for (member, copies) in self.members.iter().map(|m| m.copies.clone()).enumerate() {
+            find_numbers(&self.copies[copies], group, &mut numbers);
+            let counting = numbers.iter().filter(|(_, counts)| *counts);
+            backends.extend(counting.map(|&(number, _)| Backend {
+                member,
+                port: Some((group, number)),
+            }));
+        }
+        backends
     }
 
     /// The hints for the endpoints of the request's slice, in their order, from hints in the order of the members.
@@ -256,89 +305,38 @@ impl<'a> EndpointSet<'a> {
     }
 }
 
-/// How many ports of all slices are looked at one by one; with more of them that are uneven nothing is planned.
-pub const MOST_PORTS: usize = 100_000;
-
-/// A port, and the slices that have it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortGroup<'a> {
-    /// One of the ports that the same slices have.
-    pub port: &'a PortKey,
-    /// The numbers of these slices, in order.
-    pub slices: Vec<usize>,
+/// The numbers with which copies of an address, the best first, stand behind a port, and whether they count there.
+fn find_numbers(
+    copies: &[AddressCopy<'_>],
+    group: &PortGroup<'_>,
+    numbers: &mut Vec<(usize, bool)>,
+) {
+    numbers.clear();
+    for copy in copies {
+        let Some(number) = group.number_in(copy.slice) else {
+            continue;
+        };
+        match numbers.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, counts)) => *counts |= copy.in_request && copy.record.ready,
+            None => numbers.push((number, copy.record.ready)),
+        }
+    }
 }
 
-/// Whether all slices that count have the same ports.
-#[must_use]
-pub fn have_same_ports(slices: &[&SliceRecord]) -> bool {
-    let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
-    let first = counting.next();
-    first.is_none_or(|first| counting.all(|slice| slice.ports == first.ports))
-}
-
-/// The ports of all slices, one for each set of slices that have it.
-#[must_use]
-pub fn group_ports<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
-    let ports_of = |(number, slice): (usize, &&'a SliceRecord)| {
-        slice.ports.iter().map(move |port| (port, number))
-    };
-    let mut ports: Vec<(&PortKey, usize)> = slices.iter().enumerate().flat_map(ports_of).collect();
-    ports.sort_unstable();
-    let mut groups: Vec<PortGroup<'_>> = ports
-        .chunk_by(|a, b| a.0 == b.0)
-        .map(|same| PortGroup {
-            port: same[0].0,
-            slices: same.iter().map(|(_, number)| *number).collect(),
+/// The best ready copy of an address that no better one hides behind one of its ports.
+fn used_behind_some_port<'c, 'a>(
+    copies: &'c [AddressCopy<'a>],
+    uneven_ports: &[PortGroup<'_>],
+) -> Option<&'c AddressCopy<'a>> {
+    let used_behind = |group: &PortGroup<'_>| {
+        let mut known = Vec::new();
+        copies.iter().position(|copy| {
+            let number = group.number_in(copy.slice);
+            let number = number.filter(|number| !known.contains(number));
+            known.extend(number);
+            number.is_some() && copy.record.ready
         })
-        .collect();
-    groups.sort_by(|a, b| a.slices.cmp(&b.slices));
-    groups.dedup_by(|later, first| later.slices == first.slices);
-    groups.sort_by_key(|group| group.port);
-    groups
-}
-
-/// For each slice a number that says which ports it has: the same for the same ports, whatever the order of slices.
-#[must_use]
-pub fn port_set_numbers(slices: &[&SliceRecord]) -> Vec<usize> {
-    let mut distinct: Vec<&[PortKey]> = slices.iter().map(|slice| &*slice.ports).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let number = |slice: &&SliceRecord| distinct.partition_point(|ports| *ports < &*slice.ports);
-    slices.iter().map(number).collect()
-}
-
-/// For each slice a number that tells it apart from those in which a port of the same name has another number; nothing
-/// where no port has two.
-fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
-    let same =
-        |a: &SliceRecord, b: &SliceRecord| a.ports == b.ports && a.port_numbers == b.port_numbers;
-    let total: usize = slices.iter().map(|slice| slice.ports.len()).sum();
-    let mut counting = slices.iter().filter(|slice| !slice.ports.is_empty());
-    let first = counting.next();
-    if total > MOST_PORTS || first.is_none_or(|first| counting.all(|slice| same(slice, first))) {
-        return Vec::new();
-    }
-    let mut ports: Vec<(&PortKey, &i64)> = Vec::with_capacity(total);
-    for slice in slices {
-        ports.extend(slice.ports.iter().zip(&slice.port_numbers));
-    }
-    ports.sort_unstable();
-    ports.dedup();
-    let several: BTreeSet<&PortKey> = ports
-        .windows(2)
-        .filter(|pair| pair[0].0 == pair[1].0)
-        .map(|pair| pair[0].0)
-        .collect();
-    let telling = |slice: &&SliceRecord| -> Vec<(PortKey, i64)> {
-        let ports = slice.ports.iter().zip(slice.port_numbers.iter());
-        ports
-            .filter(|(port, _)| several.contains(port))
-            .map(|(port, number)| (port.clone(), *number))
-            .collect()
     };
-    let of_slices: Vec<Vec<(PortKey, i64)>> = slices.iter().map(telling).collect();
-    // A slice without any such port is of one kind with the first of those that have one.
-    let distinct: BTreeSet<_> = of_slices.iter().filter(|ports| !ports.is_empty()).collect();
-    let number = |ports| distinct.iter().filter(|other| **other < ports).count();
-    of_slices.iter().map(number).collect()
+    let used = uneven_ports.iter().filter_map(used_behind);
+    used.min().map(|best| &copies[best])
 }

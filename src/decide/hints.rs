@@ -3,7 +3,8 @@
 mod auto;
 mod shared;
 
-use super::endpoint_set::{self, EndpointSet, MOST_PORTS, Member, PortGroup, Stand};
+use super::endpoint_set::{EndpointSet, Member, Stand};
+use super::ports::{self, PortGroup};
 use super::zones::Zones;
 use crate::cluster::slice::{EndpointRecord, SliceRecord};
 use crate::planner::allocation::Threshold;
@@ -39,7 +40,7 @@ pub(super) fn plan(
         slices,
         set,
         origins: origins(zones, set)?,
-        ports: uneven_ports(slices)?,
+        ports: ports::uneven(slices)?,
         rules,
     };
     let hints = match rules.heuristic {
@@ -67,23 +68,6 @@ fn origins(zones: &Zones<'_>, set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reas
     }
 }
 
-/// How many sets of ports are looked at: each costs a look at all endpoints.
-const MOST_PORT_GROUPS: usize = 256;
-
-fn uneven_ports<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Reason> {
-    if endpoint_set::have_same_ports(slices) {
-        return Ok(Vec::new());
-    }
-    if slices.iter().map(|slice| slice.ports.len()).sum::<usize>() > MOST_PORTS {
-        return Err(Reason::TooManyPorts);
-    }
-    let groups = endpoint_set::group_ports(slices);
-    if groups.len() > MOST_PORT_GROUPS {
-        return Err(Reason::TooManyPorts);
-    }
-    Ok(groups)
-}
-
 /// What any heuristic plans for.
 struct Ground<'a> {
     zones: &'a Zones<'a>,
@@ -91,7 +75,7 @@ struct Ground<'a> {
     set: &'a EndpointSet<'a>,
     /// Where the members stand.
     origins: Vec<Origin>,
-    /// Sets of slices with the same ports, where not all have the same.
+    /// What to look behind one by one, where ports are uneven.
     ports: Vec<PortGroup<'a>>,
     rules: PlanRules,
 }

@@ -3,6 +3,8 @@
 //
 // It is one program: `controlplane up` starts itself again once for each component, so that each has a process,
 // flags, feature gates and metrics of its own, just as in a cluster.
+//
+// `controlplane kube-proxy` starts nothing: it lets kube-proxy's own code say which endpoints of given slices it uses.
 package main
 
 import (
@@ -55,7 +57,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&options.scheduler, "scheduler", options.scheduler, "run kube-scheduler")
 	flags.BoolVar(&options.kwok, "kwok", options.kwok, "let KWOK play the kubelet of every node without the label "+unmanagedLabel)
 	flags.StringArrayVar(&options.apiServerArgs, "apiserver-arg", nil, "one more argument for kube-apiserver (may be repeated)")
-	root.AddCommand(up)
+	root.AddCommand(up, kubeProxyCommand())
 	root.SetContext(context.Background())
 	return root
 }

@@ -141,7 +141,7 @@ fn first_line(stdout: ChildStdout, limit: Duration) -> Option<String> {
 }
 
 /// The program named by `ZONEWISE_CONTROLPLANE`, or else the newest that `make controlplane` left.
-fn program() -> PathBuf {
+pub(super) fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("ZONEWISE_CONTROLPLANE") {
         return path.into();
     }

@@ -7,7 +7,9 @@
 pub mod audit;
 pub mod control_plane;
 pub mod endpoint;
+pub mod for_all;
 pub mod http;
+pub mod kube_proxy;
 pub mod metrics;
 pub mod objects;
 pub mod play;

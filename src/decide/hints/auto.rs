@@ -4,7 +4,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use super::{Ground, elsewhere};
-use crate::decide::endpoint_set::{self, Member, PortGroup};
+use crate::decide::endpoint_set::{Backend, Member};
+use crate::decide::ports::{self, PortGroup};
 use crate::planner::allocation::Needs;
 use crate::planner::guarantee::{self, BelowMinimum};
 use crate::planner::plan::{self, Endpoint, Fixed, Planner};
@@ -126,8 +127,8 @@ impl Problem<'_> {
         let mut behind = self
             .ground
             .own_ports()
-            .flat_map(|group| self.ground.set.behind(&group.slices));
-        behind.any(|member| is_foreign(&members[member]))
+            .flat_map(|group| self.ground.set.behind(group));
+        behind.any(|backend| is_foreign(&members[backend.member]))
     }
 
     /// The best plan when every hint can be changed, if it meets the guarantee behind each port too.
@@ -180,7 +181,7 @@ impl Problem<'_> {
 
     /// Nothing where the part of the request's slice can't be planned.
     fn plan_parts(&self, roles: &[Role]) -> Option<MemberHints> {
-        let numbers = endpoint_set::port_set_numbers(self.ground.slices);
+        let numbers = ports::set_numbers(self.ground.slices);
         let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for member in 0..roles.len() {
             let part = self.ground.set.part_of(member, &numbers);
@@ -257,7 +258,7 @@ impl Problem<'_> {
                 zone,
                 hinted,
                 minimum,
-            } = self.below_minimum(self.ground.set.behind(&group.slices), hints)?;
+            } = self.below_minimum(self.ground.set.behind(group), hints)?;
             Some(Reason::PortBelowMinimum {
                 port: group.port.name.clone(),
                 zone: self.ground.zones.name(zone),
@@ -269,14 +270,14 @@ impl Problem<'_> {
 
     fn below_minimum(
         &self,
-        members: impl IntoIterator<Item = usize>,
+        backends: Vec<Backend<'_>>,
         hints: &[Option<u16>],
     ) -> Option<BelowMinimum> {
         let weights = &self.ground.zones.weights;
         let (mut hinted, mut endpoints) = (vec![0; weights.len()], 0);
-        for member in members {
+        for backend in backends {
             endpoints += 1;
-            if let Some(zone) = hints[member] {
+            if let Some(zone) = hints[backend.member] {
                 hinted[usize::from(zone)] += 1;
             }
         }
@@ -287,28 +288,23 @@ impl Problem<'_> {
     /// others stay as they are, whichever copy of an address kube-proxy uses.
     fn is_safe_now(&self, hints: &[Option<u16>]) -> bool {
         if self.ground.ports.is_empty() {
-            return self.is_safe_behind(0..hints.len(), None, hints);
+            return self.is_safe_behind((0..hints.len()).map(Backend::behind_all), hints);
         }
-        self.ground.own_ports().all(|group| {
-            self.is_safe_behind(
-                self.ground.set.behind(&group.slices),
-                Some(&group.slices),
-                hints,
-            )
-        })
+        self.ground
+            .own_ports()
+            .all(|group| self.is_safe_behind(self.ground.set.behind(group), hints))
     }
 
-    fn is_safe_behind(
+    fn is_safe_behind<'g>(
         &self,
-        members: impl IntoIterator<Item = usize>,
-        slices: Option<&[usize]>,
+        backends: impl IntoIterator<Item = Backend<'g>>,
         hints: &[Option<u16>],
     ) -> bool {
         let mut served = vec![0; self.ground.zones.weights.len()];
         let (mut endpoints, mut is_clear) = (0, true);
-        for member in members {
+        for backend in backends {
             endpoints += 1;
-            match self.serves_now(member, slices, hints) {
+            match self.serves_now(backend, hints) {
                 Serves::Nothing => {}
                 Serves::Zone(zone) => served[usize::from(zone)] += 1,
                 Serves::Unclear => is_clear = false,
@@ -320,12 +316,12 @@ impl Problem<'_> {
         is_clear && guarantee::below_minimum(weights, &served, endpoints, threshold).is_none()
     }
 
-    /// What a member serves as it stands in `slices`, with `hints` in the request's.
-    fn serves_now(&self, member: usize, slices: Option<&[usize]>, hints: &[Option<u16>]) -> Serves {
+    /// What an endpoint serves as it stands now, with `hints` in the request's slice.
+    fn serves_now(&self, backend: Backend<'_>, hints: &[Option<u16>]) -> Serves {
         let mut serves = Serves::AnyZone;
-        for (in_request, copy) in self.ground.set.usable_copies(member, slices) {
+        for (in_request, copy) in self.ground.set.usable_copies(backend) {
             let zone = match copy.hints.zones() {
-                _ if in_request => hints[member],
+                _ if in_request => hints[backend.member],
                 // Of copies with and without a hint kube-proxy may use one with.
                 [] => continue,
                 [zone] => self.ground.zones.number(*zone),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{Ground, elsewhere};
 use crate::cluster::slice::HintSet;
-use crate::decide::endpoint_set::{self, Member};
+use crate::decide::endpoint_set::{Backend, Member};
+use crate::decide::ports;
 use crate::planner::allocation::most_short;
 use crate::planner::auto::Origin;
 use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
@@ -86,7 +87,7 @@ impl Ground<'_> {
     fn parts(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         if !self.ports.is_empty() {
-            let numbers = endpoint_set::port_set_numbers(self.slices);
+            let numbers = ports::set_numbers(self.slices);
             for member in 0..self.origins.len() {
                 let part = self.set.part_of(member, &numbers);
                 parts.entry(part).or_default().push(member);
@@ -188,7 +189,8 @@ impl Ground<'_> {
             });
         }
         for group in self.own_ports() {
-            let judged = self.judge(self.set.behind(&group.slices), hints);
+            let behind = self.set.behind(group);
+            let judged = self.judge(behind.iter().map(|backend| backend.member), hints);
             if !judged.meets {
                 return Err(Reason::PortOverloaded {
                     port: group.port.name.clone(),
@@ -209,23 +211,21 @@ impl Ground<'_> {
     /// others stay as they are, whichever copy of an address kube-proxy uses.
     fn is_safe_now(&self, hints: &[ZoneSet]) -> bool {
         if self.ports.is_empty() {
-            return self.is_safe_behind(0..hints.len(), None, hints);
+            return self.is_safe_behind((0..hints.len()).map(Backend::behind_all), hints);
         }
-        self.own_ports().all(|group| {
-            self.is_safe_behind(self.set.behind(&group.slices), Some(&group.slices), hints)
-        })
+        self.own_ports()
+            .all(|group| self.is_safe_behind(self.set.behind(group), hints))
     }
 
-    fn is_safe_behind(
+    fn is_safe_behind<'g>(
         &self,
-        members: impl Iterator<Item = usize>,
-        slices: Option<&[usize]>,
+        backends: impl IntoIterator<Item = Backend<'g>>,
         hints: &[ZoneSet],
     ) -> bool {
         let mut served = Vec::new();
-        for member in members {
-            match self.serves_now(member, slices, hints) {
-                Serves::Zones(zones) => served.push((self.origins[member], zones)),
+        for backend in backends {
+            match self.serves_now(backend, hints) {
+                Serves::Zones(zones) => served.push((self.origins[backend.member], zones)),
                 // kube-proxy ignores hints behind a port that has an endpoint without.
                 Serves::AnyZone => return true,
                 Serves::Unclear => return false,
@@ -234,12 +234,12 @@ impl Ground<'_> {
         overlap::judge(&self.zones.weights, self.rules.threshold, served).meets
     }
 
-    /// What a member serves as it stands in `slices`, with `hints` in the request's.
-    fn serves_now(&self, member: usize, slices: Option<&[usize]>, hints: &[ZoneSet]) -> Serves {
+    /// What an endpoint serves as it stands now, with `hints` in the request's slice.
+    fn serves_now(&self, backend: Backend<'_>, hints: &[ZoneSet]) -> Serves {
         let mut serves = Serves::AnyZone;
-        for (in_request, copy) in self.set.usable_copies(member, slices) {
+        for (in_request, copy) in self.set.usable_copies(backend) {
             let zones = match copy.hints {
-                _ if in_request => hints[member],
+                _ if in_request => hints[backend.member],
                 // Of copies with and without a hint kube-proxy may use one with.
                 HintSet::Empty => continue,
                 _ => self.zone_set(&copy.hints),

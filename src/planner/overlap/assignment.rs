@@ -19,17 +19,16 @@ pub(super) struct Seat {
     pub(super) free: bool,
 }
 
-impl Seat {
-    fn is_foreign(home: usize, names: Names) -> bool {
-        home == HOMELESS || names != Names::one(home)
-    }
+/// Whether Kubernetes would not hint an endpoint of that home so.
+fn is_foreign(home: usize, names: Names) -> bool {
+    home == HOMELESS || names != Names::one(home)
 }
 
 /// The names of each seat, where `groups` are those of the free ones.
 pub(super) fn assign(groups: &[Group], seats: &[Seat]) -> Vec<Names> {
     let fixed = seats
         .iter()
-        .filter(|seat| !seat.free && Seat::is_foreign(seat.home, seat.names));
+        .filter(|seat| !seat.free && is_foreign(seat.home, seat.names));
     let mut assignment = Assignment {
         seats,
         given: seats
@@ -42,7 +41,7 @@ pub(super) fn assign(groups: &[Group], seats: &[Seat]) -> Vec<Names> {
     // Homes that have foreign hints alone leave no choice of slices, so they come first.
     homes.sort_by_key(|home| {
         home.iter()
-            .any(|group| !Seat::is_foreign(group.home, group.names))
+            .any(|group| !is_foreign(group.home, group.names))
     });
     for home in homes {
         assignment.give_home(home);
@@ -65,45 +64,47 @@ impl Assignment<'_> {
         let order = self.foreign_first(groups[0].home);
         let (foreign, own): (Vec<&Group>, Vec<&Group>) = groups
             .iter()
-            .partition(|group| Seat::is_foreign(group.home, group.names));
-        let mut left: Vec<u32> = Vec::with_capacity(groups.len());
+            .partition(|group| is_foreign(group.home, group.names));
+        let foreign_first: Vec<&Group> = foreign.into_iter().chain(own).collect();
         // 1. Who has what a group names keeps it.
-        for group in foreign.iter().chain(&own) {
-            let keeps = |&&place: &&usize| self.seats[place].names == group.names;
-            let count = group.count as usize;
-            let keeping: Vec<usize> = if Seat::is_foreign(group.home, group.names) {
-                order.iter().filter(keeps).take(count).copied().collect()
-            } else {
-                order
-                    .iter()
-                    .rev()
-                    .filter(keeps)
-                    .take(count)
-                    .copied()
-                    .collect()
-            };
-            left.push(group.count - keeping.len() as u32);
-            for place in keeping {
-                self.give(place, group.names);
-            }
-        }
-        // 2. What is left goes to the others, foreign hints first, in the order of slices.
-        let mut rest = order
+        let left: Vec<usize> = foreign_first
+            .iter()
+            .map(|group| self.keep(group, &order))
+            .collect();
+        // 2. What is left goes to the others.
+        let without = |&place: &usize| self.given[place].is_none();
+        let mut others = order
             .into_iter()
-            .filter(|&place| self.given[place].is_none())
+            .filter(without)
             .collect::<Vec<_>>()
             .into_iter();
-        for (group, left) in foreign.iter().chain(&own).zip(left) {
-            for place in rest.by_ref().take(left as usize) {
+        for (group, left) in foreign_first.into_iter().zip(left) {
+            for place in others.by_ref().take(left) {
                 self.give(place, group.names);
             }
         }
     }
 
+    /// Lets seats keep what a group names; how many more it has for others.
+    fn keep(&mut self, group: &Group, foreign_first: &[usize]) -> usize {
+        let places = foreign_first.iter().copied();
+        let mut keeping: Vec<usize> = places
+            .filter(|&place| self.seats[place].names == group.names)
+            .collect();
+        if !is_foreign(group.home, group.names) {
+            keeping.reverse();
+        }
+        keeping.truncate(group.count as usize);
+        for &place in &keeping {
+            self.give(place, group.names);
+        }
+        group.count as usize - keeping.len()
+    }
+
     fn give(&mut self, place: usize, names: Names) {
         let seat = self.seats[place];
         self.given[place] = Some(names);
-        if Seat::is_foreign(seat.home, names) {
+        if is_foreign(seat.home, names) {
             self.foreign_slices.insert(seat.slice);
         }
     }

@@ -53,8 +53,12 @@ impl Choice {
     };
 }
 
+/// The part of all traffic that stays in its zone.
+pub(super) fn in_zone(choices: &Choices) -> f64 {
+    choices.iter().map(|choice| choice.in_zone).sum()
+}
+
 /// What the fixed endpoints do for a zone.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     /// How many serve it.
     serving: u32,
@@ -82,7 +86,7 @@ impl Held {
 pub(super) fn some(
     crowd: &Crowd,
     zone: usize,
-    held: Held,
+    held: &Held,
     own: u32,
     foreign: u32,
 ) -> Option<Choice> {
@@ -101,7 +105,7 @@ pub(super) fn some(
 }
 
 /// The zone is served by every endpoint, where the fixed ones allow that.
-pub(super) fn everyone(crowd: &Crowd, zone: usize, held: Held) -> Option<Choice> {
+pub(super) fn everyone(crowd: &Crowd, zone: usize, held: &Held) -> Option<Choice> {
     let naming = match (held.serving, held.all) {
         (0, 0) => Naming::AllOrNone,
         (0, _) => Naming::None,
@@ -118,18 +122,30 @@ pub(super) fn everyone(crowd: &Crowd, zone: usize, held: Held) -> Option<Choice>
     })
 }
 
-/// All that could be chosen for a zone and keep at least `least` of its traffic, what keeps the most first.
+/// What keeps the most of a zone's traffic, if no other zone is in the way.
+pub(super) fn best_in_zone(crowd: &Crowd, zone: usize) -> f64 {
+    let held = Held::of(crowd, zone);
+    let own = crowd.free[zone];
+    let foreign = held.missing(crowd.minimum[zone]).saturating_sub(own);
+    let at_best = [
+        some(crowd, zone, &held, own, foreign),
+        everyone(crowd, zone, &held),
+    ];
+    let in_zone = at_best.iter().flatten().map(|choice| choice.in_zone);
+    in_zone.fold(0.0, f64::max)
+}
+
+/// All that could be chosen for a zone and keeps at least `least` of all traffic, what keeps the most first.
 ///
 /// In large Services only so many counts are looked at that the work stays small.
 pub(super) fn for_zone(crowd: &Crowd, zone: usize, least: f64) -> Vec<Choice> {
     let held = Held::of(crowd, zone);
     let elsewhere = crowd.free() - crowd.free[zone];
-    let mut choices: Vec<Choice> = everyone(crowd, zone, held).into_iter().collect();
+    let mut choices: Vec<Choice> = everyone(crowd, zone, &held).into_iter().collect();
     for own in steps(0, crowd.free[zone]).map(|fewer| crowd.free[zone] - fewer) {
         let needed = held.missing(crowd.minimum[zone]).saturating_sub(own);
-        for foreign in steps(needed, elsewhere) {
-            choices.extend(some(crowd, zone, held, own, foreign));
-        }
+        let counts = steps(needed, elsewhere);
+        choices.extend(counts.filter_map(|foreign| some(crowd, zone, &held, own, foreign)));
     }
     choices.retain(|choice| choice.in_zone >= least);
     // Of those that keep the same, the one with fewer foreign and more own endpoints is nearer to what Kubernetes gives.

@@ -22,8 +22,25 @@ impl Names {
         Self(1 << zone)
     }
 
-    pub(super) fn from_bits(bits: u8) -> Self {
-        Self(bits)
+    pub(super) fn all(zones: impl IntoIterator<Item = usize>) -> Self {
+        zones
+            .into_iter()
+            .map(Self::one)
+            .fold(Self::NONE, Self::with)
+    }
+
+    /// The first zones, so many.
+    pub(super) fn first(zones: usize) -> Self {
+        Self::all(0..zones)
+    }
+
+    /// All sets of the first zones, the empty one first.
+    pub(super) fn subsets(zones: usize) -> impl Iterator<Item = Self> {
+        (0..=Self::first(zones).0).map(Self)
+    }
+
+    pub(super) fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
     }
 
     pub(super) fn with(self, others: Self) -> Self {
@@ -132,6 +149,13 @@ impl Crowd {
     /// How many endpoints stand in a zone.
     pub(super) fn at_home(&self, zone: usize) -> u32 {
         self.free[zone] + self.fixed(|group| group.home == zone)
+    }
+
+    /// The last zone before this one that is like it in all that a search sees.
+    pub(super) fn twin_before(&self, zone: usize) -> Option<usize> {
+        let looks = |zone: usize| (self.weights[zone], self.free[zone]);
+        let mut before = (0..zone).rev();
+        before.find(|&other| self.fixed.is_empty() && looks(other) == looks(zone))
     }
 
     /// The part of the traffic that stays in its zone when there are no hints.

@@ -1,189 +1,264 @@
 //! Which endpoints serve which zones, once it is chosen by how many each zone is served.
 //!
-//! Endpoints are bins that hold so much as the ceiling allows, and what a zone gives to each of those that serve it is an
-//! item: a packing of bins in which each item of a zone lies in another bin.
+//! Endpoints are bins that hold as much as the ceiling allows, and what a zone gives to each of those that serve it is an
+//! item: a packing of bins in which each item of a zone lies in another bin. Zones are placed one after another, those
+//! with the largest items first, each in the least loaded endpoints; where that leads nowhere, others are tried.
+
+use std::ops::Range;
 
 use super::choice::{Choices, Naming};
 use super::crowd::{Crowd, Group, HOMELESS, Names, merge};
+use super::search::ROUNDING;
 
-/// Finds packings for one crowd, and counts its steps.
+/// The most steps to pack one choice.
+const MOST_STEPS: u32 = 200;
+
+/// Finds packings for one crowd, and counts what that takes.
 pub(super) struct Packer<'a> {
     crowd: &'a Crowd,
-    pub(super) steps: u32,
+    pub(super) expansions_left: u32,
 }
 
-/// One packing that is being looked for.
+impl<'a> Packer<'a> {
+    pub(super) fn new(crowd: &'a Crowd, most_expansions: u32) -> Self {
+        Self {
+            crowd,
+            expansions_left: most_expansions,
+        }
+    }
+
+    /// The free endpoints in groups, all of which keep to the ceiling and name a zone; nothing where there is no such
+    /// packing, or none was found in so many steps.
+    pub(super) fn pack(&mut self, choices: &Choices) -> Option<Vec<Group>> {
+        self.expansions_left = self.expansions_left.checked_sub(1)?;
+        if !self.could_fit(choices) {
+            return None;
+        }
+        let most_steps = MOST_STEPS.min(self.expansions_left);
+        let mut attempt = Attempt::new(self.crowd, choices, most_steps);
+        let packed = attempt.start() && attempt.place(0);
+        self.expansions_left -= most_steps - attempt.steps;
+        packed.then(|| attempt.packed())
+    }
+
+    /// Whether a packing is not out of the question, by how many bins its items need at least.
+    ///
+    /// For any `k`, what fits into one bin counts at most `k` where each item counts as the whole number of times that it
+    /// exceeds a `k + 1`th of the bin: for 1, two items of more than half a bin need two bins. (Dual feasible functions;
+    /// Fekete and Schepers, New classes of fast lower bounds for bin packing problems, 2001.)
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn could_fit(&self, choices: &Choices) -> bool {
+        let zones = || choices[..self.crowd.zones].iter();
+        let everyones = zones().filter(|choice| choice.naming.is_everyone());
+        let taken: f64 = everyones.map(|choice| choice.part).sum();
+        // A little larger than they are, so that rounding never tells a packing from its bins.
+        let bin = self.crowd.ceiling.most() - taken + ROUNDING;
+        (1..=4_u32).all(|k| {
+            let parts = f64::from(k + 1) / bin;
+            let others = zones().filter(|choice| !choice.naming.is_everyone());
+            let counts = others.map(|choice| {
+                u64::from((choice.part * parts) as u32) * u64::from(choice.served_by)
+            });
+            counts.sum::<u64>() <= u64::from(k) * u64::from(self.crowd.endpoints)
+        })
+    }
+}
+
+/// A packing that is being looked for.
 struct Attempt<'a> {
     crowd: &'a Crowd,
     choices: &'a Choices,
     /// Zones that everyone serves.
     everyones: Names,
-    /// Zones that still have places to give, those with the largest items first.
+    /// The other zones, those with the largest items first.
     order: Vec<usize>,
+    bins: Vec<Bins>,
+    /// Places in `bins` that zones which are being placed could use.
+    able: Vec<usize>,
     /// How many steps are left.
     steps: u32,
 }
 
-/// Places that a zone has yet to give.
+/// Endpoints that are alike so far.
+#[derive(Clone, Copy)]
+struct Bins {
+    alike: Group,
+    load: f64,
+}
+
+/// Endpoints that have yet to be found for a zone.
 #[derive(Clone, Copy)]
 struct Wanted {
     own: u32,
     foreign: u32,
 }
 
-impl<'a> Packer<'a> {
-    pub(super) fn new(crowd: &'a Crowd) -> Self {
-        Self { crowd, steps: 0 }
-    }
-
-    /// The free endpoints in groups, all of which keep to the ceiling and name a zone; nothing where there is no such
-    /// packing, or none was found in so many steps.
-    pub(super) fn pack(&mut self, choices: &Choices, most_steps: u32) -> Option<Vec<Group>> {
-        let zones = 0..self.crowd.zones;
-        let everyones = zones
-            .clone()
-            .filter(|&zone| choices[zone].naming.is_everyone())
-            .fold(Names::NONE, |names, zone| names.with(Names::one(zone)));
-        let mut order: Vec<usize> = zones
-            .filter(|&zone| !everyones.has(zone))
-            .filter(|&zone| choices[zone].own + choices[zone].foreign > 0)
-            .collect();
+impl<'a> Attempt<'a> {
+    fn new(crowd: &'a Crowd, choices: &'a Choices, steps: u32) -> Self {
+        let is_everyones = |&zone: &usize| choices[zone].naming.is_everyone();
+        let (everyones, mut order): (Vec<usize>, Vec<usize>) =
+            (0..crowd.zones).partition(is_everyones);
         order.sort_by(|&a, &b| choices[b].part.total_cmp(&choices[a].part));
-        let mut attempt = Attempt {
-            crowd: self.crowd,
+        Self {
+            crowd,
             choices,
-            everyones,
+            everyones: Names::all(everyones),
             order,
-            steps: most_steps,
-        };
-        let packing = attempt.run();
-        self.steps += most_steps - attempt.steps;
-        packing
-    }
-}
-
-impl Attempt<'_> {
-    fn run(&mut self) -> Option<Vec<Group>> {
-        self.steps = self.steps.saturating_sub(1);
-        let fixed = self.crowd.fixed.iter();
-        let fits = fixed.map(|group| group.names).all(|names| self.fits(names));
-        let groups = self.start();
-        let fits = fits && groups.iter().all(|group| self.fits(group.names));
-        if !fits {
-            return None;
+            bins: Vec::with_capacity(4 * crowd.zones),
+            able: Vec::with_capacity(4 * crowd.zones),
+            steps,
         }
-        let packed = self.place(0, groups)?;
-        Some(self.named(packed))
     }
 
-    /// The free endpoints of each home, which name their own zone where all of them must.
-    fn start(&self) -> Vec<Group> {
-        let named_by_all = self
-            .everyones
-            .zones()
-            .filter(|&zone| self.choices[zone].naming == Naming::All)
-            .fold(Names::NONE, |names, zone| names.with(Names::one(zone)));
-        let group = |home: usize| {
-            let own = self.wanted_at_start(home) == self.crowd.free[home] && home != HOMELESS;
-            Group {
+    /// Puts in what leaves no choice: zones that everyone serves, and zones that all of their own endpoints serve. Whether
+    /// there is room for that.
+    fn start(&mut self) -> bool {
+        let everyones = self.everyones.zones();
+        let named_by_all = everyones.filter(|&zone| self.choices[zone].naming == Naming::All);
+        let named_by_all = Names::all(named_by_all);
+        for home in 0..=HOMELESS {
+            let at_home = self.order.contains(&home) && self.served_by_all_its_own(home);
+            let own = if at_home {
+                Names::one(home)
+            } else {
+                Names::NONE
+            };
+            let alike = Group {
                 home,
-                names: if own && !self.everyones.has(home) {
-                    named_by_all.with(Names::one(home))
-                } else {
-                    named_by_all
-                },
+                names: named_by_all.with(own),
                 count: self.crowd.free[home],
+            };
+            if alike.count > 0 {
+                self.bins.push(Bins {
+                    alike,
+                    load: self.load(alike.names),
+                });
             }
-        };
-        (0..=HOMELESS)
-            .map(group)
-            .filter(|group| group.count > 0)
-            .collect()
+        }
+        let free = self.bins.iter().map(|bins| bins.alike);
+        let mut all = free.chain(self.crowd.fixed.iter().copied());
+        all.all(|group| self.allows(self.load(group.names), group.names))
     }
 
-    fn wanted_at_start(&self, home: usize) -> u32 {
-        self.choices.get(home).map_or(0, |choice| choice.own)
+    fn served_by_all_its_own(&self, zone: usize) -> bool {
+        self.choices[zone].own == self.crowd.free[zone]
     }
 
-    /// Places all zones from the `next` one on.
-    fn place(&mut self, next: usize, groups: Vec<Group>) -> Option<Vec<Group>> {
+    /// Places all zones from the `next` one on; whether that can be done.
+    fn place(&mut self, next: usize) -> bool {
         let Some(&zone) = self.order.get(next) else {
-            return self.all_can_name_a_zone(&groups).then_some(groups);
+            return self.all_can_name_a_zone();
         };
+        if !self.order[next..].iter().all(|&zone| self.has_room(zone)) {
+            return false;
+        }
+        let wanted = self.wanted(zone);
+        let first = self.able.len();
+        self.find_able(zone, wanted);
+        let placed = self.distribute(next, first..self.able.len(), wanted);
+        self.able.truncate(first);
+        placed
+    }
+
+    fn wanted(&self, zone: usize) -> Wanted {
         let choice = self.choices[zone];
-        let has_its_own = choice.own == self.crowd.free[zone];
-        let wanted = Wanted {
-            own: if has_its_own { 0 } else { choice.own },
+        Wanted {
+            own: if self.served_by_all_its_own(zone) {
+                0
+            } else {
+                choice.own
+            },
             foreign: choice.foreign,
-        };
-        // Least loaded first: that leaves room for the others everywhere.
-        let mut able: Vec<(f64, Group)> = Vec::with_capacity(groups.len());
-        let mut rest: Vec<Group> = Vec::with_capacity(2 * groups.len());
-        for group in groups {
-            let wants = if group.home == zone {
-                wanted.own
-            } else {
-                wanted.foreign
-            };
-            if wants > 0 && self.fits(group.names.with(Names::one(zone))) {
-                able.push((self.load(group.names), group));
-            } else {
-                rest.push(group);
-            }
         }
-        able.sort_by(|(a, first), (b, second)| a.total_cmp(b).then(first.cmp(second)));
-        let able: Vec<Group> = able.into_iter().map(|(_, group)| group).collect();
-        self.distribute(next, &able, wanted, &rest)
     }
 
-    /// Gives places of one zone to endpoints of the groups that are `able`, as many as can be to the first ones, and then
+    /// Whether a zone's items could be placed if no other zone's were. A zone that has no room any more ends an attempt
+    /// long before its turn.
+    fn has_room(&self, zone: usize) -> bool {
+        let part = self.choices[zone].part;
+        let most = self.crowd.ceiling.most() * (1.0 + ROUNDING);
+        let mut left = self.wanted(zone);
+        for bins in &self.bins {
+            if bins.load + part <= most {
+                let is_own = bins.alike.home == zone;
+                let taken = left.of(is_own).min(bins.alike.count);
+                left = left.less(is_own, taken);
+            }
+        }
+        left.own + left.foreign == 0
+    }
+
+    /// Lists bins that have room for a zone's item, the least loaded first: that leaves room for others everywhere.
+    fn find_able(&mut self, zone: usize, wanted: Wanted) {
+        let first = self.able.len();
+        for (place, bins) in self.bins.iter().enumerate() {
+            let wants = wanted.of(bins.alike.home == zone);
+            let load = bins.load + self.choices[zone].part;
+            let names = bins.alike.names.with(Names::one(zone));
+            if wants > 0 && bins.alike.count > 0 && self.allows(load, names) {
+                self.able.push(place);
+            }
+        }
+        let bins = &self.bins;
+        self.able[first..].sort_by(|&a, &b| bins[a].load.total_cmp(&bins[b].load).then(a.cmp(&b)));
+    }
+
+    /// Puts items of one zone into bins that are able to hold them, as many as can be into the first ones, and then
     /// places the other zones.
-    fn distribute(
-        &mut self,
-        next: usize,
-        able: &[Group],
-        wanted: Wanted,
-        rest: &[Group],
-    ) -> Option<Vec<Group>> {
-        let zone = self.order[next];
+    fn distribute(&mut self, next: usize, mut able: Range<usize>, wanted: Wanted) -> bool {
         if wanted.own + wanted.foreign == 0 {
-            self.steps = self.steps.checked_sub(1)?;
-            return self.place(next + 1, [rest, able].concat());
+            self.steps = self.steps.saturating_sub(1);
+            return self.place(next + 1);
         }
-        let (first, others) = able.split_first()?;
-        let is_own = first.home == zone;
-        let wants = if is_own { wanted.own } else { wanted.foreign };
-        let of_the_others = others.iter().filter(|other| (other.home == zone) == is_own);
-        let others_take: u32 = of_the_others.map(|other| other.count).sum();
-        let least = wants.saturating_sub(others_take);
-        for taken in (least..=wants.min(first.count)).rev() {
-            let mut rest = rest.to_vec();
-            let serving = Group {
-                names: first.names.with(Names::one(zone)),
-                count: taken,
-                ..*first
-            };
-            let left = Group {
-                count: first.count - taken,
-                ..*first
-            };
-            rest.extend([serving, left].into_iter().filter(|group| group.count > 0));
-            let mut wanted = wanted;
-            *(if is_own {
-                &mut wanted.own
-            } else {
-                &mut wanted.foreign
-            }) -= taken;
-            let packed = self.distribute(next, others, wanted, &rest);
-            if packed.is_some() || self.steps == 0 {
-                return packed;
+        let Some(first) = able.next().map(|place| self.able[place]) else {
+            return false;
+        };
+        let zone = self.order[next];
+        let is_own = self.bins[first].alike.home == zone;
+        let wants = wanted.of(is_own);
+        let least = wants.saturating_sub(self.room(&able, zone, is_own));
+        let most = wants.min(self.bins[first].alike.count);
+        for taken in (least..=most).rev() {
+            let before = self.bins.len();
+            self.put(zone, first, taken);
+            if self.distribute(next, able.clone(), wanted.less(is_own, taken)) {
+                return true;
+            }
+            self.bins.truncate(before);
+            self.bins[first].alike.count += taken;
+            if self.steps == 0 {
+                return false;
             }
         }
-        None
+        false
     }
 
-    fn all_can_name_a_zone(&self, groups: &[Group]) -> bool {
-        self.nameable().is_some() || groups.iter().all(|group| !group.names.is_empty())
+    /// How many items of a zone the bins in that part of the list can hold.
+    fn room(&self, able: &Range<usize>, zone: usize, own: bool) -> u32 {
+        let bins = self.able[able.clone()]
+            .iter()
+            .map(|&place| self.bins[place].alike);
+        let bins = bins.filter(|bins| (bins.home == zone) == own);
+        bins.map(|bins| bins.count).sum()
+    }
+
+    /// Puts an item of a zone into so many of the bins at that place.
+    fn put(&mut self, zone: usize, place: usize, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let from = &mut self.bins[place];
+        from.alike.count -= count;
+        let mut filled = *from;
+        filled.alike.count = count;
+        filled.alike.names = filled.alike.names.with(Names::one(zone));
+        filled.load += self.choices[zone].part;
+        self.bins.push(filled);
+    }
+
+    fn all_can_name_a_zone(&self) -> bool {
+        let names_none = |bins: &Bins| bins.alike.count > 0 && bins.alike.names.is_empty();
+        self.nameable().is_some() || !self.bins.iter().any(names_none)
     }
 
     /// A zone that everyone serves and all could name.
@@ -192,15 +267,17 @@ impl Attempt<'_> {
         zones.find(|&zone| self.choices[zone].naming == Naming::AllOrNone)
     }
 
-    /// Where an endpoint names no zone, all name one that all serve.
-    fn named(&self, mut packed: Vec<Group>) -> Vec<Group> {
-        if packed.iter().any(|group| group.names.is_empty()) {
+    /// What was placed. Where an endpoint would name no zone, all name one that all serve.
+    fn packed(&self) -> Vec<Group> {
+        let groups = self.bins.iter().map(|bins| bins.alike);
+        let mut groups = merge(groups.filter(|group| group.count > 0).collect());
+        if groups.iter().any(|group| group.names.is_empty()) {
             let zone = self.nameable().map_or(Names::NONE, Names::one);
-            for group in &mut packed {
+            for group in &mut groups {
                 group.names = group.names.with(zone);
             }
         }
-        merge(packed)
+        groups
     }
 
     fn load(&self, names: Names) -> f64 {
@@ -208,9 +285,25 @@ impl Attempt<'_> {
         zones.map(|zone| self.choices[zone].part).sum()
     }
 
-    fn fits(&self, names: Names) -> bool {
+    /// Whether endpoints with these names may carry that, which is their load but for rounding.
+    fn allows(&self, load: f64, names: Names) -> bool {
         let zones = names.with(self.everyones).zones();
         let served = zones.map(|zone| (self.crowd.weights[zone], self.choices[zone].served_by));
-        self.crowd.ceiling.allows(self.load(names), served)
+        self.crowd.ceiling.allows(load, served)
+    }
+}
+
+impl Wanted {
+    fn of(self, own: bool) -> u32 {
+        if own { self.own } else { self.foreign }
+    }
+
+    fn less(mut self, own: bool, count: u32) -> Self {
+        *(if own {
+            &mut self.own
+        } else {
+            &mut self.foreign
+        }) -= count;
+        self
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod endpoints;
+pub mod heuristics;
 pub mod opt_in;
 pub mod writes;
 

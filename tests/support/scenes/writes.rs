@@ -132,13 +132,13 @@ fn check(written: &[Written]) {
 
 /// Whether the controller sends an update with each of its syncs, even when nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Controller {
+pub enum Controller {
     IsContent,
     Rewrites,
 }
 
 /// Has the controller look at a Service again and again. Whatever it sends, nothing may be stored.
-async fn assert_syncs_store_nothing(scene: &Scene<'_>, name: &str, controller: Controller) {
+pub async fn assert_syncs_store_nothing(scene: &Scene<'_>, name: &str, controller: Controller) {
     const NUDGES: usize = 3;
     let before = scene.slices(name).await;
     let updates = || {

@@ -1,0 +1,208 @@
+//! The ports of a Service's slices: kube-proxy merges endpoints for each port by itself.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::slice::{PortKey, SliceRecord};
+use crate::planner::reason::Reason;
+
+/// How many ports of all slices are looked at one by one; with more of them that are uneven nothing is planned.
+const MOST_PORTS: usize = 100_000;
+
+/// How many sets of ports are looked at, and numbers of a port: each costs a look at all endpoints.
+const MOST_PORT_GROUPS: usize = 256;
+
+/// A port, and the slices that have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortGroup<'a> {
+    /// One of the ports that the same slices have.
+    pub port: &'a PortKey,
+    /// The places of these slices, in order.
+    pub slices: Vec<usize>,
+    /// For each of them which of the port's numbers it has: 0 for the first slice's, 1 for the next other one.
+    numbers: Vec<usize>,
+}
+
+impl PortGroup<'_> {
+    /// Which of the port's numbers a slice has: kube-proxy merges copies of an address that have the same.
+    #[must_use]
+    pub fn number_in(&self, slice: usize) -> Option<usize> {
+        let at = self.slices.binary_search(&slice).ok()?;
+        Some(self.numbers[at])
+    }
+
+    fn has_too_many_numbers(&self) -> bool {
+        self.numbers
+            .iter()
+            .any(|&number| number >= MOST_PORT_GROUPS)
+    }
+}
+
+/// Whether every port has the same endpoints: all slices that count have the same ports, and any two of them the same
+/// numbers for all or for none.
+#[must_use]
+pub fn are_even(slices: &[&SliceRecord]) -> bool {
+    if are_alike(slices) {
+        return true;
+    }
+    let Some(first) = counting(slices).next() else {
+        return true;
+    };
+    if counting(slices).any(|slice| slice.ports != first.ports) {
+        return false;
+    }
+    let mut distinct: Vec<&[i64]> = counting(slices).map(|slice| &*slice.port_numbers).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    (0..first.ports.len()).all(|port| {
+        let mut numbers: Vec<i64> = distinct.iter().map(|numbers| numbers[port]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len() == distinct.len()
+    })
+}
+
+/// Whether all slices that count have the same ports with the same numbers, as nearly always.
+fn are_alike(slices: &[&SliceRecord]) -> bool {
+    let mut counting = counting(slices);
+    let first = counting.next();
+    first.is_none_or(|first| {
+        counting.all(|slice| slice.ports == first.ports && slice.port_numbers == first.port_numbers)
+    })
+}
+
+fn counting<'s>(slices: &'s [&SliceRecord]) -> impl Iterator<Item = &'s SliceRecord> {
+    let slices = slices.iter().copied();
+    slices.filter(|slice| !slice.ports.is_empty())
+}
+
+/// The ports of all slices, one for each set of slices that have it; none where ports are even.
+///
+/// # Errors
+/// [`Reason::TooManyPorts`].
+pub fn uneven<'a>(slices: &[&'a SliceRecord]) -> Result<Vec<PortGroup<'a>>, Reason> {
+    if are_even(slices) {
+        return Ok(Vec::new());
+    }
+    if total(slices) > MOST_PORTS {
+        return Err(Reason::TooManyPorts);
+    }
+    let groups = groups(slices);
+    if groups.len() > MOST_PORT_GROUPS || groups.iter().any(PortGroup::has_too_many_numbers) {
+        return Err(Reason::TooManyPorts);
+    }
+    Ok(groups)
+}
+
+fn total(slices: &[&SliceRecord]) -> usize {
+    slices.iter().map(|slice| slice.ports.len()).sum()
+}
+
+fn groups<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
+    let ports_of = |(place, slice): (usize, &&'a SliceRecord)| {
+        let ports = slice.ports.iter().zip(&slice.port_numbers);
+        ports.map(move |(port, number)| (port, place, number))
+    };
+    let mut ports: Vec<(&PortKey, usize, &i64)> =
+        slices.iter().enumerate().flat_map(ports_of).collect();
+    ports.sort_unstable();
+    let group = |same: &[(&'a PortKey, usize, &i64)]| {
+        let mut known: BTreeMap<i64, usize> = BTreeMap::new();
+        let mut number_of = |number: &i64| {
+            let next = known.len();
+            *known.entry(*number).or_insert(next)
+        };
+        PortGroup {
+            port: same[0].0,
+            slices: same.iter().map(|(_, place, _)| *place).collect(),
+            numbers: same
+                .iter()
+                .map(|(_, _, number)| number_of(number))
+                .collect(),
+        }
+    };
+    let mut groups: Vec<PortGroup<'_>> = ports.chunk_by(|a, b| a.0 == b.0).map(group).collect();
+    groups.sort_by(|a, b| (&a.slices, &a.numbers).cmp(&(&b.slices, &b.numbers)));
+    groups.dedup_by(|later, first| {
+        (&later.slices, &later.numbers) == (&first.slices, &first.numbers)
+    });
+    groups.sort_by_key(|group| group.port);
+    groups
+}
+
+/// For each slice a number that says which ports it has: the same for the same ports, whatever the order of slices.
+#[must_use]
+pub fn set_numbers(slices: &[&SliceRecord]) -> Vec<usize> {
+    let mut distinct: Vec<&[PortKey]> = slices.iter().map(|slice| &*slice.ports).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let number = |slice: &&SliceRecord| distinct.partition_point(|ports| *ports < &*slice.ports);
+    slices.iter().map(number).collect()
+}
+
+/// For each slice a number that tells it apart from those in which a port of the same name has another number; nothing
+/// where no port has two.
+///
+/// Slices that share a port and its number have the same, since copies of an address in them are one endpoint behind that
+/// port, and so do all that are linked in this way: one address there is to have one hint.
+#[must_use]
+pub fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
+    if total(slices) > MOST_PORTS || are_alike(slices) {
+        return Vec::new();
+    }
+    let mut ports: Vec<(&PortKey, i64, usize)> = Vec::new();
+    for (place, slice) in slices.iter().enumerate() {
+        let numbered = slice.ports.iter().zip(&slice.port_numbers);
+        ports.extend(numbered.map(|(port, &number)| (port, number, place)));
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    let mut links = Links::new(slices.len());
+    for same in ports.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        for port in same {
+            links.join(same[0].2, port.2);
+        }
+    }
+    // In an order that no order of slices shows through: that of their ports.
+    let mut linked: Vec<(usize, Vec<&PortKey>)> = Vec::new();
+    let mut place_of: BTreeMap<usize, usize> = BTreeMap::new();
+    for (port, _, place) in ports {
+        let root = links.root(place);
+        let place = *place_of.entry(root).or_insert_with(|| {
+            linked.push((root, Vec::new()));
+            linked.len() - 1
+        });
+        linked[place].1.push(port);
+    }
+    let mut variants = vec![0; slices.len()];
+    let mut next: BTreeMap<&PortKey, usize> = BTreeMap::new();
+    for (root, ports) in linked {
+        let taken = ports.iter().filter_map(|port| next.get(port).copied());
+        variants[root] = taken.max().unwrap_or_default();
+        next.extend(ports.iter().map(|port| (*port, variants[root] + 1)));
+    }
+    (0..slices.len())
+        .map(|place| variants[links.root(place)])
+        .collect()
+}
+
+/// Which slices are linked, directly or through others.
+struct Links(Vec<usize>);
+
+impl Links {
+    fn new(count: usize) -> Self {
+        Self((0..count).collect())
+    }
+
+    fn root(&mut self, mut of: usize) -> usize {
+        while self.0[of] != of {
+            self.0[of] = self.0[self.0[of]];
+            of = self.0[of];
+        }
+        of
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.root(one), self.root(other));
+        self.0[one.max(other)] = one.min(other);
+    }
+}

@@ -1,0 +1,128 @@
+//! Cases that fit a screen.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::cases::{Case, Endpoint, Port, Slice};
+use crate::support::kube_proxy::{self, KubeProxy, Node};
+
+fn http() -> Option<Vec<Port>> {
+    Some(vec![Port {
+        name: Some("http"),
+        protocol: None,
+        number: Some(80),
+    }])
+}
+
+fn nodes() -> Vec<Node> {
+    ["zone-a", "zone-b", "zone-c", "zone-d"]
+        .map(|zone| Node::new(&format!("node-in-{zone}"), zone))
+        .to_vec()
+}
+
+#[test]
+fn zones_use_what_is_hinted_for_them_and_a_zone_that_nothing_names_uses_all() {
+    let case = Case {
+        nodes: nodes(),
+        slices: vec![Slice {
+            ports: http(),
+            endpoints: vec![
+                Endpoint::new("10.0.0.1").for_zones(&["zone-a", "zone-b"]),
+                Endpoint::new("10.0.0.2").for_zones(&["zone-b", "zone-c"]),
+            ],
+        }],
+    };
+    let used = KubeProxy::start().used_by_zone(&case.nodes, &case.slices_json());
+    let addresses = |zone: &str| -> BTreeSet<&str> { used[zone].iter().map(|a| &**a).collect() };
+    assert_eq!(addresses("zone-a"), ["10.0.0.1"].into());
+    assert_eq!(addresses("zone-b"), ["10.0.0.1", "10.0.0.2"].into());
+    assert_eq!(addresses("zone-c"), ["10.0.0.2"].into());
+    assert_eq!(addresses("zone-d"), ["10.0.0.1", "10.0.0.2"].into());
+}
+
+/// What the program says of its input before it ends.
+fn complaint(input: &str) -> String {
+    let mut child = kube_proxy::command()
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("standard input is piped");
+    // It may end before it has read all.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(output.status.code(), Some(1), "{input}");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn wrong_input_ends_with_a_sentence() {
+    let slice = |changes: &[(&str, Value)]| {
+        let mut slice = json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "endpoints": [],
+            "ports": [],
+        });
+        for (path, value) in changes {
+            let field = slice.pointer_mut(path).expect("the field is there");
+            *field = value.clone();
+        }
+        slice
+    };
+    let ask = |slices: Value| json!({"nodes": nodes(), "slices": slices}).to_string();
+    let endpoint = |address: &str, hints: Value| json!([{"addresses": [address], "hints": {"forZones": hints}}]);
+    let zones: Vec<Value> = (0..9)
+        .map(|i| json!({"name": format!("zone-{i}")}))
+        .collect();
+    let address = ("/endpoints", endpoint("10.0.0.300", json!([])));
+    let hints = ("/endpoints", endpoint("10.0.0.1", json!(zones)));
+    let other = [
+        ("/metadata/name", json!("api-1")),
+        (
+            "/metadata/labels",
+            json!({"kubernetes.io/service-name": "api"}),
+        ),
+    ];
+    let wrong = [
+        ("no JSON".to_owned(), "question 1: invalid character"),
+        (
+            json!({"nodes": [], "slices": []}).to_string(),
+            "a node and a slice",
+        ),
+        (json!({"pods": []}).to_string(), "unknown field \"pods\""),
+        (
+            json!({"nodes": [{}], "slices": [slice(&[])]}).to_string(),
+            "a node has no name",
+        ),
+        (ask(json!([null])), "a slice is null"),
+        (
+            ask(json!([slice(&[]), slice(&[])])),
+            "two slices have the name \"web-1\"",
+        ),
+        (
+            ask(json!([slice(&[]), slice(&other)])),
+            "slice \"api-1\" is not of the Service shop/web",
+        ),
+        (
+            ask(json!([slice(&[("/metadata/labels", json!({}))])])),
+            "no label kubernetes.io/service-name",
+        ),
+        (
+            ask(json!([slice(&[address])])),
+            "endpoints[0].addresses[0]: Invalid value",
+        ),
+        (ask(json!([slice(&[hints])])), "forZones: Too many"),
+    ];
+    for (input, expected) in wrong {
+        let complaint = complaint(&input);
+        let is_one_line = complaint.trim_end().lines().count() == 1;
+        assert!(
+            is_one_line && complaint.contains(expected),
+            "{input}: {complaint}"
+        );
+    }
+}
