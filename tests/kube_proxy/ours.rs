@@ -59,6 +59,7 @@ impl Ours {
     pub fn new(case: &Case) -> Self {
         let json = case.slices_json();
         let objects = Objects {
+            namespaces: Vec::new(),
             nodes: case.nodes_json(),
             services: vec![Case::service_json()],
             slices: json.clone(),

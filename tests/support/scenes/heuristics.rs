@@ -142,16 +142,17 @@ pub async fn rolling_update(scene: &Scene<'_>) {
             assert_shared(&mut kube_proxy, &slices, 0.0);
         }
         let deployment = scene.api::<Deployment>().get("web").await.unwrap();
-        let status = deployment.status.unwrap_or_default();
-        let is_done = status.observed_generation == generation
-            && [
-                status.updated_replicas,
-                status.available_replicas,
-                status.replicas,
-            ]
-            .iter()
-            .all(|replicas| *replicas == i32::try_from(REPLICAS).ok());
-        is_done.then_some(()).ok_or_else(|| format!("{status:?}"))
+        let rollout = deployment.status.unwrap_or_default();
+        let counts = [
+            rollout.updated_replicas,
+            rollout.available_replicas,
+            rollout.replicas,
+        ];
+        let is_done = rollout.observed_generation == generation
+            && counts
+                .iter()
+                .all(|count| *count == i32::try_from(REPLICAS).ok());
+        is_done.then_some(()).ok_or_else(|| format!("{counts:?}"))
     })
     .await;
     say(&format!(
@@ -188,7 +189,8 @@ pub async fn namespace_asks(scene: &Scene<'_>) {
     let namespaces: Api<Namespace> = Api::all(scene.world.client.clone());
     let annotate = async |annotations: Value| {
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let patched = namespaces.patch(&scene.namespace, &PatchParams::default(), &patch);
+        let parameters = PatchParams::default();
+        let patched = namespaces.patch(&scene.namespace, &parameters, &patch);
         patched.await.expect("the namespace is annotated");
     };
     annotate(json!({"service.kubernetes.io/topology-mode": OVERLAP})).await;
