@@ -56,7 +56,8 @@ pub fn play(
     let changes_at_start = measures.hint_changes;
     for event in &trace.events {
         let writes: Writes = player.play(event).expect("a trace has been tried out");
-        let after = State::of(player.world(), player.endpoints(), rules.settings.threshold);
+        let threshold = rules.settings.threshold;
+        let after = State::of(player.world(), player.endpoints(), heuristic, threshold);
         if let Some(before) = &before {
             measures.add(event, before, &after, writes);
             each(Point {

@@ -1,7 +1,7 @@
 //! What holds whatever the cluster looks like, tried on many random ones: the same ones in every run.
 //!
-//! The properties are in `plans`, `decisions`, `rounds`, `traffic`, `quantities`, `json` and `oddities`; `model` works out a
-//! second time, in the plainest way, what must come of the clusters that `cluster` makes up.
+//! The properties are in `plans`, `overlap`, `decisions`, `rounds`, `traffic`, `quantities`, `json` and `oddities`; `model`
+//! works out a second time, in the plainest way, what must come of the clusters that `cluster` makes up.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -26,6 +26,8 @@ mod model;
 mod odd_json;
 #[path = "properties/oddities.rs"]
 mod oddities;
+#[path = "properties/overlap.rs"]
+mod overlap;
 #[path = "properties/plans.rs"]
 mod plans;
 #[path = "properties/quantities.rs"]

@@ -413,9 +413,7 @@ const ROWS: [Row; 11] = [
     }),
     ("hints turned on or off", |m| m.flips.to_string()),
     ("events with hints", |m| m.hinted_states.to_string()),
-    ("violations of a zone's minimum", |m| {
-        m.violations.to_string()
-    }),
+    ("violations of the guarantee", |m| m.violations.to_string()),
     ("worst overload", |m| {
         format!("{:.1}%", 100.0 * m.worst_overload)
     }),

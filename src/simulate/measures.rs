@@ -10,8 +10,12 @@ use super::slices::Endpoint;
 use super::trace::Event;
 use super::world::World;
 use crate::planner::allocation::Threshold;
+use crate::planner::auto::Origin;
 use crate::planner::guarantee::below_minimum;
+use crate::planner::heuristic::Heuristic;
 use crate::planner::kube_proxy::{self, Traffic};
+use crate::planner::overlap;
+use crate::planner::zone_set::ZoneSet;
 
 /// What is stored, and what kube-proxy makes of it, once everybody has reacted to an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +28,8 @@ pub struct State {
     pub worst_overload: Option<f64>,
     /// The part of the traffic that stays in its zone. Nothing without endpoints or clients.
     pub in_zone_share: Option<f64>,
-    /// Whether hints are followed and a zone with clients has fewer than its minimum.
+    /// Whether hints are followed and the guarantee is broken: with heuristic Auto, that a zone with clients has fewer than
+    /// its minimum; with others, that an endpoint is above the ceiling.
     pub is_violation: bool,
 }
 
@@ -34,6 +39,7 @@ impl State {
     pub fn of<'a>(
         world: &World,
         endpoints: impl Iterator<Item = &'a Endpoint>,
+        heuristic: Heuristic,
         threshold: Threshold,
     ) -> Self {
         let zones = world.milli_cpu_by_zone();
@@ -60,7 +66,13 @@ impl State {
                 .and_then(|t| t.worst_overload)
                 .map(|o| o.max(0.0)),
             in_zone_share: traffic.and_then(|t| t.in_zone_share),
-            is_violation: is_hinted && has_short_zone(&weights, &seen, threshold),
+            is_violation: is_hinted
+                && match heuristic {
+                    Heuristic::Auto => has_short_zone(&weights, &seen, threshold),
+                    Heuristic::Overlap | Heuristic::PreferZone => {
+                        is_overloaded(&weights, &seen, threshold)
+                    }
+                },
             hints,
         }
     }
@@ -85,6 +97,22 @@ fn has_short_zone(weights: &[u64], endpoints: &[kube_proxy::Endpoint], at: Thres
         .map(|zone| to_count(hinted(zone)))
         .collect();
     below_minimum(weights, &hinted, to_count(endpoints.len()), at).is_some()
+}
+
+fn is_overloaded(weights: &[u64], endpoints: &[kube_proxy::Endpoint], at: Threshold) -> bool {
+    if weights.iter().all(|weight| *weight == 0) {
+        return false;
+    }
+    let number = |zone: usize| u16::try_from(zone).ok();
+    let served = endpoints.iter().map(|endpoint| {
+        let origin = endpoint.zone.and_then(number);
+        let mut zones = ZoneSet::EMPTY;
+        for zone in endpoint.hints.iter().copied().filter_map(number) {
+            zones.insert(zone);
+        }
+        (origin.map_or(Origin::Homeless, Origin::Zone), zones)
+    });
+    !overlap::judge(weights, at, served).meets
 }
 
 fn to_count(endpoints: usize) -> u32 {
@@ -119,7 +147,7 @@ pub struct Measures {
     pub flips: u64,
     /// States in which hints are followed.
     pub hinted_states: u64,
-    /// States in which hints are followed and a zone has fewer than its minimum.
+    /// States in which hints are followed and the guarantee is broken.
     pub violations: u64,
     /// How far above the average the busiest endpoint of any state is loaded: 0.2 is 20 % above.
     pub worst_overload: f64,
@@ -219,7 +247,8 @@ mod tests {
                 },
             });
         let endpoints: Vec<Endpoint> = endpoints.collect();
-        State::of(&world(), endpoints.iter(), Threshold::KUBERNETES)
+        let (heuristic, threshold) = (Heuristic::Auto, Threshold::KUBERNETES);
+        State::of(&world(), endpoints.iter(), heuristic, threshold)
     }
 
     #[test]

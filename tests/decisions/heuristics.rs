@@ -13,6 +13,10 @@ fn overlap() -> World {
 }
 
 /// A World whose Service asks for heuristic Auto and has these annotations too.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better where it is called"
+)]
 fn auto_with(annotations: Value) -> World {
     let mut service = annotated("Auto");
     merge(
@@ -22,6 +26,10 @@ fn auto_with(annotations: Value) -> World {
     World::new(service)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better where it is called"
+)]
 fn namespace(annotations: Value) -> Value {
     json!({"kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}})
 }

@@ -111,7 +111,7 @@ fn people_get_a_table() {
         "changed hints of endpoints that stay 10",
         "from one zone to another 0",
         "hints turned on or off 3",
-        "violations of a zone's minimum 0",
+        "violations of the guarantee 0",
         "traffic in its zone, mean 72.22%",
         "nodeResized 4 in 1 event",
     ] {
@@ -184,5 +184,8 @@ fn a_trace_that_can_not_be_is_told_by_file_line_and_field() {
         refused(&["--trace", "nowhere.jsonl"]).starts_with("error: can't read nowhere.jsonl: ")
     );
     assert!(refused(&["--trace", &path, "--seed", "1"]).contains("cannot be used with"));
-    assert!(refused(&["--heuristic", "Best"]).contains("\"Best\" is no heuristic; there is Auto"));
+    assert!(
+        refused(&["--heuristic", "Best"])
+            .contains("\"Best\" is no heuristic; there are Auto, Overlap, PreferZone")
+    );
 }

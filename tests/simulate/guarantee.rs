@@ -25,37 +25,38 @@ fn traces() -> impl Strategy<Value = Trace> {
     })
 }
 
-fn player(trace: &Trace, slice_size: usize) -> Player {
+fn player(trace: &Trace, heuristic: Heuristic, slice_size: usize) -> Player {
     let store = StoreRules::default();
     let (zones, settings) = (&trace.header.zones, Settings::default());
-    Player::new(zones, Heuristic::Auto, slice_size, settings, store)
+    Player::new(zones, heuristic, slice_size, settings, store)
 }
 
-fn state(player: &Player) -> State {
+fn state(player: &Player, heuristic: Heuristic) -> State {
     State::of(
         player.world(),
         player.endpoints(),
+        heuristic,
         Settings::default().threshold,
     )
 }
 
 /// Plays a trace: no write of a slice breaks the guarantee, it holds after every event, and what was decided is decided
 /// again. Returns how many states were hinted.
-fn check(trace: &Trace, slice_size: usize) -> Result<u32, TestCaseError> {
-    let mut player = player(trace, slice_size);
+fn check(trace: &Trace, heuristic: Heuristic, slice_size: usize) -> Result<u32, TestCaseError> {
+    let mut player = player(trace, heuristic, slice_size);
     let mut hinted = 0;
     for event in &trace.events {
         let mut broken = false;
         // Other capacity may have broken it before the first write.
         let mut held = !changes_capacity(event);
         let writes = player.play_watched(event, |now, write| {
-            let holds = !state(now).is_violation;
+            let holds = !state(now, heuristic).is_violation;
             broken |= held && !holds && write == Write::Admitted;
             held = holds;
         });
         writes.map_err(|refused| TestCaseError::fail(refused.problem))?;
         prop_assert!(!broken, "a write breaks the guarantee: {:?}", event);
-        let after = state(&player);
+        let after = state(&player, heuristic);
         prop_assert!(!after.is_violation, "{:?} leads to {:?}", event, after);
         prop_assert_eq!(player.unsettled(), Vec::<&str>::new(), "{:?}", event);
         hinted += u32::from(after.is_hinted);
@@ -70,7 +71,7 @@ fn changes_capacity(event: &Event) -> bool {
     )
 }
 
-fn for_all(cases: u32, slice_size: usize) {
+fn for_all(cases: u32, heuristic: Heuristic, slice_size: usize) {
     let config = ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(20_260_101),
@@ -79,7 +80,7 @@ fn for_all(cases: u32, slice_size: usize) {
     };
     let hinted = Cell::new(0);
     let check = |trace: Trace| -> TestCaseResult {
-        hinted.set(hinted.get() + check(&trace, slice_size)?);
+        hinted.set(hinted.get() + check(&trace, heuristic, slice_size)?);
         Ok(())
     };
     if let Err(failure) = TestRunner::new(config).run(&traces(), check) {
@@ -94,10 +95,22 @@ fn for_all(cases: u32, slice_size: usize) {
 
 #[test]
 fn the_guarantee_holds_after_every_event_and_decisions_stay_with_one_slice() {
-    for_all(10_000, 100);
+    for_all(10_000, Heuristic::Auto, 100);
 }
 
 #[test]
 fn the_guarantee_holds_after_every_event_and_decisions_stay_with_several_slices() {
-    for_all(10_000, 5);
+    for_all(10_000, Heuristic::Auto, 5);
+}
+
+#[test]
+fn no_endpoint_that_is_shared_is_above_the_ceiling_with_one_slice() {
+    for_all(3_000, Heuristic::Overlap, 100);
+    for_all(1_000, Heuristic::PreferZone, 100);
+}
+
+#[test]
+fn no_endpoint_that_is_shared_is_above_the_ceiling_with_several_slices() {
+    for_all(3_000, Heuristic::Overlap, 5);
+    for_all(1_000, Heuristic::PreferZone, 5);
 }
