@@ -35,7 +35,7 @@ wait_for_it = while kill -0 $$! 2>/dev/null; do sleep 1; (( SECONDS % 20 )) || e
 # Builds the program of a Go package (with flags) at the version that its folder is named after. An interrupted build leaves nothing.
 go_install = @mkdir -p $(@D); set -m; GOBIN=$(abspath $(@D)) go install -trimpath -ldflags '-s -w' $(2) $(1)@$(notdir $(@D)) & $(wait_for_it)
 
-.PHONY: help demo test controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench image ci clean
+.PHONY: help demo test full-size controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench image ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ test: $(CONTROLPLANE) $(CHART_TOOLS) quantities ## Run every test, against a rea
 	@cd benches/peers && go test ./...
 	$(call step,tests)
 	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test --lib --bins --tests --no-fail-fast
+
+full-size: $(CONTROLPLANE) ## Play in full what `make test` plays short: rotations for 3 minutes, 300 nodes, rollouts
+	$(call step,certificates and CAs that are renewed all the time)
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) ZONEWISE_FULL_SIZE=1 ZONEWISE_SCENES=7,8 cargo test --test certificates
+	$(call step,many nodes and rolling updates)
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) ZONEWISE_FULL_SIZE=1 ZONEWISE_SCENES=1,7 cargo test --test controller
 
 controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and say how to start it
 	@printf '%s\n' 'Start it with this; it prints a line of JSON with its kubeconfig, and Ctrl-C ends it:' '  $(CONTROLPLANE) up'

@@ -21,6 +21,8 @@ mod dashboard;
 mod helm;
 #[path = "chart/names.rs"]
 mod names;
+#[path = "chart/notes.rs"]
+mod notes;
 #[path = "chart/permissions.rs"]
 mod permissions;
 #[path = "support/program.rs"]

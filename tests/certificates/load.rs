@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -44,6 +44,7 @@ fn is_hinted(slice: &EndpointSlice) -> Result<(), String> {
 
 /// Writers of slices, until they are asked for what they saw.
 pub struct Load {
+    began: Instant,
     ended: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
     writers: Vec<JoinHandle<Vec<String>>>,
@@ -74,6 +75,7 @@ impl Load {
             writers.push(tokio::spawn(writer));
         }
         Self {
+            began: Instant::now(),
             ended,
             written,
             writers,
@@ -81,13 +83,22 @@ impl Load {
     }
 
     /// Ends it. How many writes there were, and what was wrong with any.
+    ///
+    /// # Panics
+    /// When there were less than half as many as there should have been: then there was no load to speak of.
     pub async fn end(self) -> (usize, Vec<String>) {
         self.ended.store(true, Ordering::Relaxed);
+        let asked = WRITERS as u128 * self.began.elapsed().as_millis() / PAUSE.as_millis();
         let mut faults = Vec::new();
         for writer in self.writers {
             faults.extend(writer.await.expect("a writer does not panic"));
         }
-        (self.written.load(Ordering::Relaxed), faults)
+        let written = self.written.load(Ordering::Relaxed);
+        assert!(
+            written as u128 >= asked / 2,
+            "{written} writes, where {asked} were asked for"
+        );
+        (written, faults)
     }
 }
 

@@ -170,6 +170,7 @@ fn what_is_off_has_no_alerts() {
             &json!({"controller": {"enabled": false}})
         )),
         [
+            "ZonewiseCertificateNotTrusted",
             "ZonewiseNoLeader",
             "ZonewiseSlicesParked",
             "ZonewiseWritesBypassed"

@@ -9,8 +9,10 @@ use tempfile::TempDir;
 
 use super::helm::{Helm, Release};
 use super::program::zonewise;
+use super::refusals::refused;
 use super::switches::switches;
-use super::values::{certificates, merged, ways};
+use super::tools::root;
+use super::values::{at, certificates, merged, ways};
 
 /// Files that a pod would have, and a kubeconfig of a cluster that is not there.
 struct Pod {
@@ -132,4 +134,163 @@ fn a_flag_that_there_is_not_is_noticed() {
     let objects = Helm::four().objects(&Release::usual(), &values);
     let line = pod.first_words(&objects.arguments());
     assert!(line.contains("error: unexpected argument '--"), "{line}");
+}
+
+/// Values at the edges of what values.schema.json takes, each with the rest of the values that it needs.
+fn edges() -> Vec<Value> {
+    let lifetimes = |lifetime: &str, ca_lifetime: &str| {
+        at(
+            "certificates.selfManaged",
+            json!({"certificateLifetime": lifetime, "caLifetime": ca_lifetime}),
+        )
+    };
+    let mut edges = vec![
+        lifetimes("1h", "2h"),
+        lifetimes("438000h", "876000h"),
+        lifetimes("99999h", "799999h"),
+        json!({"shutdownDelaySeconds": 0}),
+        json!({"shutdownDelaySeconds": 86400, "terminationGracePeriodSeconds": 86411}),
+        json!({"excludedNodeLabels": []}),
+        json!({"excludedNodeLabels": ["a", "b.example/c_D"]}),
+        json!({"ports": {"webhook": 1, "metrics": 65535}}),
+    ];
+    edges.extend(each(
+        "nodeGrace",
+        [
+            "0h",
+            "0s",
+            "0ms",
+            "00s",
+            "90m",
+            "1h30m",
+            "1m30s500ms",
+            "99999h",
+            "9999999m",
+            "999999999s",
+            "999999999999ms",
+            "99999h9999999m999999999s999999999999ms",
+        ],
+    ));
+    edges.extend(each(
+        "overloadThreshold",
+        [0.0, 0.001, 0.123_456, 9.999_999, 10.0],
+    ));
+    edges.extend(each("freezeNotReady", [0.0, 0.001, 1.0 / 3.0, 1.0]));
+    edges.extend(each("listenAddress", ["[::]", "0.0.0.0"]));
+    edges.extend(each("mode", ["Active", "Observe", "Off"]));
+    edges.extend(each("log.format", ["json", "text"]));
+    edges.extend(each(
+        "log.level",
+        [
+            "off",
+            "trace",
+            "debug,kube_client::client=off",
+            "zonewise=debug,kube=warn,a-b:c=error",
+        ],
+    ));
+    edges
+}
+
+fn each<T: Into<Value>>(path: &str, values: impl IntoIterator<Item = T>) -> Vec<Value> {
+    let values = values.into_iter();
+    values.map(|value| at(path, value.into())).collect()
+}
+
+/// What `zonewise serve` says to flags that come without a certificate, which it asks for once it has read them all.
+fn said_without_a_certificate(flags: &[&str]) -> String {
+    let output = zonewise().arg("serve").args(flags).output();
+    String::from_utf8_lossy(&output.expect("zonewise runs").stderr).into_owned()
+}
+
+const ASKS_FOR_A_CERTIFICATE: &str = "no certificate: give ";
+
+fn is_a_certificate(argument: &str) -> bool {
+    let flags = ["--certificate-secret=", "--tls-"];
+    flags.iter().any(|flag| argument.starts_with(flag))
+}
+
+#[test]
+fn what_the_schema_takes_at_its_edges_the_program_takes() {
+    let pod = Pod::new();
+    for values in edges() {
+        let objects = Helm::four().objects(&Release::usual(), &values);
+        let mut flags = objects.arguments().split_off(1);
+        flags.retain(|flag| !is_a_certificate(flag));
+        let said = said_without_a_certificate(&flags);
+        assert!(said.contains(ASKS_FOR_A_CERTIFICATE), "{values}: {said}");
+        if values.get("certificates").is_some() {
+            works(&pod, &values);
+        }
+    }
+}
+
+#[test]
+fn what_the_program_can_not_read_the_schema_refuses() {
+    for (path, value, flag) in [
+        ("nodeGrace", json!("30s1m"), "--node-grace=30s1m"),
+        ("nodeGrace", json!(""), "--node-grace="),
+        ("nodeGrace", json!("876001h"), "--node-grace=876001h"),
+        (
+            "overloadThreshold",
+            json!(0.123_456_7),
+            "--overload-threshold=0.1234567",
+        ),
+        (
+            "certificates.selfManaged.caLifetime",
+            json!("876001h"),
+            "--ca-lifetime=876001h",
+        ),
+        (
+            "certificates.selfManaged.certificateLifetime",
+            json!("1000000h"),
+            "--certificate-lifetime=1000000h",
+        ),
+        (
+            "listenAddress",
+            json!("1.2.3"),
+            "--webhook-bind-address=1.2.3:8443",
+        ),
+        (
+            "listenAddress",
+            json!("[1:2]"),
+            "--webhook-bind-address=[1:2]:8443",
+        ),
+        ("log.level", json!("verbose"), "--log-level=verbose"),
+        ("log.level", json!("info,"), "--log-level=info,"),
+        (
+            "log.level",
+            json!("zonewise=loud"),
+            "--log-level=zonewise=loud",
+        ),
+        ("mode", json!("Enforce"), "--mode=Enforce"),
+        ("freezeNotReady", json!(1.1), "--freeze-not-ready=1.1"),
+    ] {
+        let said = said_without_a_certificate(&[flag]);
+        assert!(!said.contains(ASKS_FOR_A_CERTIFICATE), "{flag}: {said}");
+        refused(
+            &at(path, value),
+            &format!("at '/{}'", path.replace('.', "/")),
+        );
+    }
+    let said = said_without_a_certificate(&[]);
+    assert!(said.contains(ASKS_FOR_A_CERTIFICATE), "{said}");
+}
+
+#[test]
+fn no_excluded_label_at_all_lets_nodes_of_the_control_plane_count() {
+    let counted = |values: &Value| {
+        let objects = Helm::four().objects(&Release::usual(), values);
+        let label = objects.flag("--excluded-node-labels");
+        let label = label.expect("the flag is always given");
+        let flag = format!("--excluded-node-labels={label}");
+        let output = zonewise()
+            .args(["explain", "-o", "json", &flag, "-f"])
+            .arg(root().join("tests/chart/control_plane_node.yaml"))
+            .output()
+            .expect("zonewise runs");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report is JSON");
+        report["capacity"]["zones"][0]["nodes"].clone()
+    };
+    assert_eq!(counted(&json!({})), Value::Null);
+    assert_eq!(counted(&json!({"excludedNodeLabels": []})), 1);
 }

@@ -134,10 +134,7 @@ fn what_is_off_takes_its_permissions_with_it() {
     let objects = rendered(&answering);
     assert!(objects.all("Role").is_empty() && objects.all("RoleBinding").is_empty());
     let documented = block("docs/serving.md", "**Permissions.**");
-    let mut documented = granted([documented.the("ClusterRole")]);
-    documented.insert(
-        "admissionregistration.k8s.io/mutatingwebhookconfigurations/zonewise: get".to_owned(),
-    );
+    let documented = granted([documented.the("ClusterRole")]);
     assert_eq!(roles(&objects), documented);
     let leading = roles(&rendered(&certificates("provided")));
     let leads = ["create", "get", "update"].map(|verb| {
@@ -145,8 +142,9 @@ fn what_is_off_takes_its_permissions_with_it() {
         format!("coordination.k8s.io/leases/{name}: {verb}")
     });
     let owner = "apps/deployments/zonewise: get";
+    let look = "admissionregistration.k8s.io/mutatingwebhookconfigurations/zonewise: get";
     let gone = [
-        patch, events[0], events[1], &leads[0], &leads[1], &leads[2], owner,
+        patch, events[0], events[1], &leads[0], &leads[1], &leads[2], owner, look,
     ];
     assert_eq!(
         leading
@@ -158,10 +156,24 @@ fn what_is_off_takes_its_permissions_with_it() {
 }
 
 #[test]
-fn without_rbac_there_are_no_roles_and_the_helm_test_has_its_own() {
+fn without_rbac_there_are_no_roles_and_no_helm_test() {
     let objects = rendered(&json!({"rbac": {"create": false}}));
     for kind in ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
         assert!(objects.all(kind).is_empty(), "{kind}");
+    }
+    assert_eq!(objects.hooks(), Vec::<&Value>::new());
+}
+
+#[test]
+fn the_helm_test_runs_as_a_service_account_that_is_there_already() {
+    for create in [true, false] {
+        let objects = rendered(
+            &json!({"rbac": {"create": create}, "helmTest": {"serviceAccountName": "checker"}}),
+        );
+        let hooks = objects.hooks();
+        let kinds: Vec<&Value> = hooks.iter().map(|hook| &hook["kind"]).collect();
+        assert_eq!(kinds, ["Pod"]);
+        assert_eq!(hooks[0]["spec"]["serviceAccountName"], "checker");
     }
 }
 

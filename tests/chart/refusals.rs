@@ -1,12 +1,14 @@
 //! Values that are refused, and in which words.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::helm::{Helm, Release};
-use super::values::{CA, at, certificates, merged};
+use super::values::{CA, at, certificates, merged, ways};
 
 /// Asserts that both helms refuse the values with these words.
-fn refused(values: &Value, words: &str) {
+pub fn refused(values: &Value, words: &str) {
     for helm in Helm::both() {
         let said = helm.template(&Release::usual(), values);
         let said = said.expect_err(&format!("{values} is refused"));
@@ -225,6 +227,16 @@ fn flags_and_variables_that_other_values_set() {
         &json!({"extraArgs": ["--drift-pace=1", "--drift-pace=2"]}),
         "extraArgs has --drift-pace twice.",
     );
+    for name in ["ZONEWISE_KEEP_OVERLOAD", "ZONEWISE_KEEP_IN_ZONE"] {
+        let flag = name
+            .replace("ZONEWISE", "-")
+            .replace('_', "-")
+            .to_lowercase();
+        refused(
+            &json!({"extraEnv": [{"name": name, "value": "0"}]}),
+            &format!("extraEnv has {name}: give {flag} in extraArgs"),
+        );
+    }
     for name in [
         "ZONEWISE_MODE",
         "ZONEWISE_REPLICA_NAME",
@@ -240,6 +252,64 @@ fn flags_and_variables_that_other_values_set() {
         &json!({"extraVolumes": [{"name": "certificates", "emptyDir": {}}]}),
         "extraVolumes has certificates, a name that the chart uses: choose another.",
     );
+}
+
+#[test]
+fn every_flag_that_the_chart_ever_sets() {
+    let client = json!({"clientAuthentication": {"caConfigMap": "ca", "subjectNames": ["a"]}});
+    let rendered = ways().into_iter().flat_map(|way| {
+        let objects = Helm::four().objects(&Release::usual(), &merged(&way, &client));
+        let flags = objects.arguments().split_off(1);
+        let names = flags.into_iter().filter_map(|flag| flag.split('=').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    });
+    let mut flags: BTreeSet<String> = rendered.collect();
+    assert!(flags.len() > 20, "{flags:?}");
+    flags.extend(["--replica-name", "--validating-webhook-configuration"].map(str::to_owned));
+    let arguments: Vec<String> = flags.iter().map(|flag| format!("{flag}=x")).collect();
+    for values in [json!({}), certificates("provided")] {
+        let values = merged(&values, &json!({"extraArgs": arguments}));
+        for flag in &flags {
+            refused(
+                &values,
+                &format!("extraArgs has {flag}, which the chart sets"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ca_that_two_would_put_in_and_one_that_nobody_would() {
+    let annotated =
+        |key: &str, rest: Value| merged(&rest, &json!({"webhook": {"annotations": {key: "x"}}}));
+    let without_bundle =
+        json!({"certificates": {"mode": "provided", "provided": {"secretName": "mine"}}});
+    for key in ["admissions.enforcer/disabled", "example.com/owner"] {
+        refused(
+            &annotated(key, without_bundle.clone()),
+            "certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it",
+        );
+    }
+    for key in [
+        "cert-manager.io/inject-ca-from",
+        "cert-manager.io/inject-ca-from-secret",
+        "cert-manager.io/inject-apiserver-ca",
+        "service.beta.openshift.io/inject-cabundle",
+    ] {
+        Helm::four().objects(&Release::usual(), &annotated(key, without_bundle.clone()));
+        refused(
+            &annotated(key, certificates("provided")),
+            &format!(
+                "certificates.provided.caBundle is set, and webhook.annotations has {key}, which would inject another"
+            ),
+        );
+        refused(
+            &annotated(key, json!({})),
+            &format!(
+                "webhook.annotations has {key}, but certificates.mode is self-managed: zonewise and the injector"
+            ),
+        );
+    }
 }
 
 #[test]
@@ -287,6 +357,31 @@ fn monitoring_that_would_cry_wolf() {
         ),
         "prometheusRule.certificateExpiryHours (168) is not less than certificates.certManager.renewBefore (24h)",
     );
+}
+
+#[test]
+fn certificates_of_hours_need_no_alert_that_would_cry_wolf() {
+    let short = json!({"prometheusRule": {"enabled": true}, "certificates": {"selfManaged": {"certificateLifetime": "3h"}}});
+    let earliest = merged(
+        &short,
+        &json!({"prometheusRule": {"certificateExpiryHours": 1}}),
+    );
+    refused(
+        &earliest,
+        "prometheusRule.certificateExpiryHours (1) is not less than a third of",
+    );
+    let disabled = json!({"prometheusRule": {"disabled": ["ZonewiseCertificateExpiresSoon"]}});
+    for short in [
+        short,
+        merged(
+            &certificates("cert-manager"),
+            &json!({"prometheusRule": {"enabled": true}, "certificates": {"certManager": {"renewBefore": "1h"}}}),
+        ),
+    ] {
+        let objects = Helm::four().objects(&Release::usual(), &merged(&short, &disabled));
+        let rules = objects.the("PrometheusRule").to_string();
+        assert!(!rules.contains("ExpiresSoon") && rules.contains("ZonewiseDown"));
+    }
 }
 
 #[test]

@@ -335,3 +335,40 @@ async fn under_helm_3_another_way_to_certificates_may_go_straight() {
     let goes = |said: Result<String, String>| assert!(said.is_ok(), "{said:?}");
     to_provided_and_back(&Helm::three(), "zonewise-other-three", goes).await;
 }
+
+/// The chart with a webhook of another name.
+fn renamed_webhook(folder: &Path) -> PathBuf {
+    copy(&super::tools::chart(), folder);
+    let chart = folder.join("zonewise");
+    let template = chart.join("templates/mutatingwebhookconfiguration.yaml");
+    let text = std::fs::read_to_string(&template).expect("the template can be read");
+    let renamed = text.replace("endpointslices.zonewise.dev", "slices.zonewise.dev");
+    assert_ne!(renamed, text);
+    std::fs::write(&template, renamed).expect("the template can be written");
+    chart
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_helm_4_a_webhook_of_another_name_is_refused_while_the_ca_bundle_is_there() {
+    let (client, kubeconfig) = cluster().await;
+    let helm = Helm::four();
+    let mut installed = Installed {
+        helm: &helm,
+        release: Release::new("zonewise-renamed", "zonewise-renamed-lives"),
+        client,
+        kubeconfig,
+    };
+    installed.install(&installed.release.chart, &json!({}));
+    installed.lead().await;
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    installed.release.chart = renamed_webhook(folder.path());
+    let said = installed
+        .try_upgrade(&json!({}))
+        .expect_err("it is refused");
+    assert!(said.contains("sideEffects: Required value"), "{said}");
+    assert_eq!(installed.ca_bundle().await, BUNDLE);
+    installed.upgrade(&json!({"mode": "Off"}));
+    installed.upgrade(&json!({}));
+    let webhook = installed.webhook().await.expect("it is there");
+    assert_eq!(webhook["name"], "slices.zonewise.dev");
+}

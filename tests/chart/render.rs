@@ -116,6 +116,82 @@ fn cert_manager_is_told_whose_ca_to_inject() {
 }
 
 #[test]
+fn the_ca_that_cert_manager_renews_keeps_its_key_and_the_server_gets_another() {
+    let objects = rendered(&certificates("cert-manager"));
+    let certificates = objects.all("Certificate");
+    let policy = |is_ca: bool| {
+        let mut found = certificates.iter().map(|certificate| &certificate["spec"]);
+        let found = found.find(|spec| spec["isCA"].is_null() != is_ca);
+        found.expect("there is one")["privateKey"]["rotationPolicy"].clone()
+    };
+    assert_eq!(
+        (policy(true), policy(false)),
+        (json!("Never"), json!("Always"))
+    );
+}
+
+#[test]
+fn pods_stay_on_linux_unless_told_otherwise() {
+    let pods = |values: &Value| {
+        let objects = rendered(values);
+        let deployment = objects.the("Deployment")["spec"]["template"]["spec"].clone();
+        [deployment, test_pod(&objects)["spec"].clone()].map(|pod| pod["nodeSelector"].clone())
+    };
+    let linux = json!({"kubernetes.io/os": "linux"});
+    assert_eq!(pods(&json!({})), [linux.clone(), linux]);
+    let ssd = json!({"nodeSelector": {"disk": "ssd"}});
+    let both = json!({"kubernetes.io/os": "linux", "disk": "ssd"});
+    assert_eq!(pods(&ssd), [both.clone(), both]);
+    let anywhere = json!({"nodeSelector": {"kubernetes.io/os": null}});
+    assert_eq!(pods(&anywhere), [Value::Null, Value::Null]);
+}
+
+#[test]
+fn whole_numbers_stay_whole_from_a_million_on() {
+    const MANY: i64 = 10_000_000;
+    let values = json!({
+        "replicaCount": MANY,
+        "revisionHistoryLimit": MANY,
+        "terminationGracePeriodSeconds": MANY,
+        "podDisruptionBudget": {"maxUnavailable": MANY},
+        "strategy": {"rollingUpdate": {"maxUnavailable": MANY, "maxSurge": MANY}},
+        "startupProbe": {"initialDelaySeconds": MANY, "failureThreshold": MANY},
+        "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": MANY}],
+        "extraArgs": ["--max-body-bytes=10000000"],
+        "certificates": {"selfManaged": {"certificateLifetime": "438000h", "caLifetime": "876000h"}},
+        "prometheusRule": {"enabled": true, "certificateExpiryHours": 140_000},
+    });
+    for helm in Helm::both() {
+        let text = helm
+            .template(&Release::usual(), &values)
+            .expect("it renders");
+        let float = text.lines().find(|line| line.contains("e+"));
+        assert_eq!(float, None);
+        let objects = Objects::parse(&text);
+        let spec = &objects.the("Deployment")["spec"];
+        assert_eq!(
+            (&spec["replicas"], &spec["revisionHistoryLimit"]),
+            (&json!(MANY), &json!(MANY))
+        );
+        assert_eq!(
+            spec["template"]["spec"]["terminationGracePeriodSeconds"],
+            MANY
+        );
+        assert_eq!(
+            objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"],
+            MANY
+        );
+        assert_eq!(objects.flag("--max-body-bytes"), Some("10000000"));
+        assert!(
+            objects
+                .the("PrometheusRule")
+                .to_string()
+                .contains("< 504000000")
+        );
+    }
+}
+
+#[test]
 fn off_has_no_webhook_configuration_no_pod_and_no_permission() {
     // Unquoted, Off is false in YAML; --set gives the word.
     for mode in [json!(false), json!("Off")] {
@@ -253,14 +329,17 @@ fn common_labels_never_change_what_selects_pods() {
     assert_eq!(objects.the("Service")["spec"]["selector"], selector);
 }
 
+/// The pod of `helm test`.
+pub fn test_pod(objects: &Objects) -> &Value {
+    let hooks = objects.hooks();
+    let pod = hooks.into_iter().find(|hook| hook["kind"] == "Pod");
+    pod.expect("there is a pod")
+}
+
 #[test]
 fn the_pod_of_helm_test_is_no_replica() {
     let objects = rendered(&json!({}));
-    let hooks = objects.hooks();
-    let pod = hooks
-        .iter()
-        .find(|hook| hook["kind"] == "Pod")
-        .expect("there is a pod");
+    let pod = test_pod(&objects);
     let selector = objects.the("Service")["spec"]["selector"]
         .as_object()
         .expect("a selector is a map");

@@ -241,7 +241,7 @@ fn scheduling() -> Vec<Switch> {
     vec![
         switch("priorityClassName", json!("system-cluster-critical")),
         switch("runtimeClassName", json!("gvisor")),
-        switch("nodeSelector", json!({"kubernetes.io/os": "linux"})),
+        switch("nodeSelector", json!({"disk": "ssd"})),
         switch(
             "tolerations",
             json!([{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}]),
@@ -333,6 +333,7 @@ fn monitoring() -> Vec<Switch> {
             json!({"grafana_folder": "Network"}),
         ),
         switch("helmTest.enabled", json!(false)),
+        switch("helmTest.serviceAccountName", json!("checker")),
     ]
 }
 

@@ -38,6 +38,48 @@ fn umbrella(folder: &Path) -> PathBuf {
 }
 
 #[test]
+fn any_alias_that_helm_takes_gives_names_that_kubernetes_takes() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let chart = umbrella(folder.path());
+    for (alias, name) in [
+        ("zonewise_blue", "platform-zonewise-blue"),
+        ("Zone_Wise", "platform-zone-wise"),
+        ("_Edge_", "platform-edge"),
+        ("___", "platform-zonewise"),
+        ("9Lives", "platform-9lives"),
+    ] {
+        let text = format!("{UMBRELLA}    alias: {alias}\n").replace("zonewise.enabled", "");
+        std::fs::write(chart.join("Chart.yaml"), text).expect("a file can be written");
+        let release = Release {
+            chart: chart.clone(),
+            ..Release::new("platform", "platform")
+        };
+        for helm in Helm::both() {
+            let objects = helm.objects(&release, &json!({alias: {"mode": "Observe"}}));
+            let webhook = objects.the("MutatingWebhookConfiguration");
+            assert_eq!(webhook["metadata"]["name"], format!("platform.{name}"));
+            for kind in ["Service", "Deployment", "ServiceAccount"] {
+                assert_eq!(
+                    objects.the(kind)["metadata"]["name"],
+                    name,
+                    "{alias}: {kind}"
+                );
+            }
+            for object in &objects.0 {
+                for (key, value) in object["metadata"]["labels"].as_object().expect("labels") {
+                    let value = value.as_str().expect("a label is text");
+                    let is_odd = |c: char| !c.is_ascii_alphanumeric();
+                    assert!(
+                        !value.starts_with(is_odd) && !value.ends_with(is_odd),
+                        "{key}: {value}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn global_and_enabled_pass_and_do_what_they_say() {
     let folder = TempDir::new().expect("a temporary folder can be made");
     let release = Release {

@@ -31,7 +31,7 @@ pub fn defaults() -> Value {
 }
 
 /// Values that are maps and yet one thing.
-const WHOLE: [&str; 8] = [
+const WHOLE: [&str; 9] = [
     "strategy",
     "resources",
     "startupProbe",
@@ -39,6 +39,7 @@ const WHOLE: [&str; 8] = [
     "readinessProbe",
     "podSecurityContext",
     "securityContext",
+    "nodeSelector",
     "grafanaDashboard.labels",
 ];
 

@@ -45,6 +45,7 @@ pub fn node(name: &str, zone: &str, cpus: u32, pod_networks: &[&str], changes: &
     let base = json!({
         "metadata": {"name": name, "labels": {
             "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
             "topology.kubernetes.io/zone": zone,
         }},
         "spec": {"podCIDR": pod_networks.first(), "podCIDRs": pod_networks},

@@ -1,5 +1,12 @@
+{{/*
+The chart's name, or the alias that an umbrella chart has for it, which may hold capitals and underscores: names of objects can't.
+*/}}
+{{- define "zonewise.chartName" -}}
+{{- .Chart.Name | lower | replace "_" "-" | trimAll "-" | default "zonewise" -}}
+{{- end -}}
+
 {{- define "zonewise.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimAll "-" -}}
+{{- .Values.nameOverride | default (include "zonewise.chartName" .) | trunc 63 | trimAll "-" -}}
 {{- end -}}
 
 {{/*
@@ -9,7 +16,7 @@ The name of everything. A Service's name has at most 63 characters, begins with 
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
 {{- else -}}
-{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- $name := .Values.nameOverride | default (include "zonewise.chartName" .) -}}
 {{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) | replace "." "-" -}}
 {{- $full = regexMatch "^[a-z]" $full | ternary $full (printf "z-%s" $full) -}}
 {{- $full | trunc 63 | trimAll "-" -}}
@@ -37,7 +44,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- define "zonewise.chartLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-" }}
+helm.sh/chart: {{ printf "%s-%s" (include "zonewise.chartName" .) .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-" }}
 {{- end -}}
 
 {{- define "zonewise.podLabels" -}}
@@ -144,21 +151,40 @@ Whether API servers are to call it. If not, no pod runs and nothing is permitted
 {{- end -}}
 
 {{/*
-What decisions follow, for those who decide and those who check.
+What decisions follow, for those who decide and those who check. A flag without labels means none; without the flag the program's own count.
 */}}
 {{- define "zonewise.decisionArgs" -}}
-{{- $fullname := include "zonewise.fullname" . -}}
-{{- $namespace := include "zonewise.namespace" . -}}
 - --mode={{ include "zonewise.mode" . }}
 - --honor-traffic-distribution={{ .Values.honorTrafficDistribution }}
 - --overload-threshold={{ .Values.overloadThreshold }}
 - --node-grace={{ .Values.nodeGrace }}
 - --freeze-not-ready={{ .Values.freezeNotReady }}
-{{- with .Values.excludedNodeLabels }}
-- --excluded-node-labels={{ join "," . }}
+- --excluded-node-labels={{ join "," .Values.excludedNodeLabels }}
+- --own-service={{ include "zonewise.namespace" . }}/{{ include "zonewise.fullname" . }}
 {{- end }}
-- --own-service={{ $namespace }}/{{ $fullname }}
+
+{{/*
+The arguments of `zonewise check`, for the helm test and for NOTES. Of extraArgs those that decisions follow are flags of check, too.
+*/}}
+{{- define "zonewise.checkArgs" -}}
+- --namespace={{ include "zonewise.namespace" . }}
+- --webhook-configuration={{ include "zonewise.clusterName" . }}
+- --lease-name={{ include "zonewise.fullname" . }}
+{{ include "zonewise.decisionArgs" . }}
+{{- range .Values.extraArgs }}
+{{- if hasPrefix "--keep-" . }}
+- {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Whether helm can test: the test needs permissions, which must be the chart's to give or somebody's who gave them before.
+*/}}
+{{- define "zonewise.hasTest" -}}
+{{- $may := or .Values.rbac.create .Values.helmTest.serviceAccountName -}}
+{{- if and .Values.helmTest.enabled $may (include "zonewise.isCalled" .) }}true{{ end -}}
+{{- end -}}
 
 {{- define "zonewise.args" -}}
 {{- $fullname := include "zonewise.fullname" . -}}
@@ -169,8 +195,8 @@ What decisions follow, for those who decide and those who check.
 - --lease-namespace={{ $namespace }}
 - --lease-name={{ $fullname }}
 - --owner-deployment={{ $fullname }}
-{{- end }}
 - --webhook-configuration={{ include "zonewise.clusterName" . }}
+{{- end }}
 {{- if include "zonewise.isSelfManaged" . }}
 - --certificate-secret={{ include "zonewise.certificateSecret" . }}
 - --certificate-names={{ include "zonewise.dnsName" . }}
@@ -188,9 +214,9 @@ What decisions follow, for those who decide and those who check.
 {{- end }}
 {{- end }}
 {{- end }}
-- --webhook-bind-address={{ .Values.listenAddress }}:{{ .Values.ports.webhook }}
-- --metrics-bind-address={{ .Values.listenAddress }}:{{ .Values.ports.metrics }}
-- --shutdown-delay-duration={{ .Values.shutdownDelaySeconds }}s
+- --webhook-bind-address={{ .Values.listenAddress }}:{{ int64 .Values.ports.webhook }}
+- --metrics-bind-address={{ .Values.listenAddress }}:{{ int64 .Values.ports.metrics }}
+- --shutdown-delay-duration={{ int64 .Values.shutdownDelaySeconds }}s
 - {{ printf "--log-level=%s" .Values.log.level | quote }}
 - --log-format={{ .Values.log.format }}
 {{- end -}}

@@ -43,18 +43,39 @@ service.port and service.metricsPort are both {{ .port }}: give each its own.
 {{- end }}
 {{- end -}}
 
+{{/*
+Annotations of the webhook configuration by which somebody injects a CA: cert-manager.io/inject-ca-from and the like, and OpenShift's
+service.beta.openshift.io/inject-cabundle.
+*/}}
+{{- define "zonewise.injectors" -}}
+{{- $injectors := list -}}
+{{- range $key, $_ := .Values.webhook.annotations -}}
+{{- if regexMatch "inject-[a-z-]*ca" $key -}}
+{{- $injectors = append $injectors $key -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $injectors -}}
+{{- end -}}
+
 {{- define "zonewise.validate.certificates" -}}
 {{- $mode := .Values.certificates.mode -}}
 {{- $provided := .Values.certificates.provided -}}
+{{- $injectors := include "zonewise.injectors" . -}}
 {{- if eq $mode "provided" }}
 {{- if not $provided.secretName }}
 certificates.mode is provided, but certificates.provided.secretName is empty: name the Secret with tls.crt and tls.key.
 {{- end }}
-{{- if and (not $provided.caBundle) (not .Values.webhook.annotations) (include "zonewise.isCalled" .) }}
-certificates.mode is provided, but certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it: the API server would trust no certificate. Use --set-file certificates.provided.caBundle=ca.crt.
+{{- if and (not $provided.caBundle) (not $injectors) (include "zonewise.isCalled" .) }}
+certificates.mode is provided, but certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it, such as cert-manager.io/inject-ca-from-secret: the API server would trust no certificate. Use --set-file certificates.provided.caBundle=ca.crt.
+{{- end }}
+{{- if and $provided.caBundle $injectors }}
+certificates.provided.caBundle is set, and webhook.annotations has {{ $injectors }}, which would inject another: leave one of them out.
 {{- end }}
 {{- else if or $provided.secretName $provided.caBundle }}
 certificates.provided is set, but certificates.mode is {{ $mode }}: set certificates.mode=provided, or leave certificates.provided empty.
+{{- end }}
+{{- if and (eq $mode "self-managed") $injectors }}
+webhook.annotations has {{ $injectors }}, but certificates.mode is self-managed: zonewise and the injector would put in their CA bundles by turns.
 {{- end }}
 {{- if and (eq $mode "self-managed") (not .Values.controller.enabled) }}
 controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes the certificates. Choose another certificates.mode, or leave the controller on.
@@ -93,7 +114,7 @@ certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certi
 {{- end -}}
 
 {{- define "zonewise.reservedFlags" -}}
-{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--excluded-node-labels" "--kubeconfig" "--context" "--from-files" -}}
+{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--replica-name" "--kubeconfig" "--context" "--from-files" "--panic-on-service" "--watch-life-seconds" -}}
 {{- range include "zonewise.args" . | fromYamlArray -}}
 {{- $flags = append $flags (splitList "=" . | first) -}}
 {{- end -}}
@@ -119,8 +140,11 @@ extraArgs has {{ $flag }} twice.
 {{- $reserved := include "zonewise.reservedFlags" . | fromJsonArray -}}
 {{- range .Values.extraEnv }}
 {{- $flag := printf "--%s" (.name | trimPrefix "ZONEWISE_" | lower | replace "_" "-") }}
-{{- if and (hasPrefix "ZONEWISE_" .name) (or (has $flag $reserved) (eq $flag "--replica-name")) }}
+{{- if and (hasPrefix "ZONEWISE_" .name) (has $flag $reserved) }}
 extraEnv has {{ .name }}, which the chart sets from other values or which has no place in a pod: see the list of values.
+{{- end }}
+{{- if hasPrefix "ZONEWISE_KEEP_" .name }}
+extraEnv has {{ .name }}: give {{ $flag }} in extraArgs, by which the helm test goes, too.
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -191,6 +215,7 @@ serviceAccount.create is false and serviceAccount.name is empty: name the Servic
 prometheusRule.disabled has {{ . }}, which is no alert of this chart: there are {{ join ", " $names }}.
 {{- end }}
 {{- end }}
+{{- if not (has "ZonewiseCertificateExpiresSoon" .Values.prometheusRule.disabled) }}
 {{- $hours := int .Values.prometheusRule.certificateExpiryHours -}}
 {{- $lifetime := .Values.certificates.selfManaged.certificateLifetime -}}
 {{- if and (include "zonewise.isSelfManaged" .) (ge (mul 3 $hours) (include "zonewise.hours" $lifetime | int64)) }}
@@ -199,6 +224,7 @@ prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than a third of
 {{- $certManager := .Values.certificates.certManager -}}
 {{- if and (eq .Values.certificates.mode "cert-manager") (ge $hours (include "zonewise.hours" $certManager.renewBefore | int)) }}
 prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than certificates.certManager.renewBefore ({{ $certManager.renewBefore }}): the alert would go off before each renewal.
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}

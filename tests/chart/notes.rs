@@ -1,0 +1,107 @@
+//! What `helm install` says at the end, and what the helm test is told.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::helm::{Helm, Objects, Release};
+use super::program::zonewise;
+use super::render::test_pod;
+use super::tools::{chart, text_of};
+use super::umbrella::copy;
+use super::values::merged;
+
+/// NOTES, which helm shows of an installation alone: so a copy of the chart has them in an object.
+fn notes(helm: &Helm, values: &Value) -> String {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    copy(&chart(), folder.path());
+    let release = Release {
+        chart: folder.path().join("zonewise"),
+        ..Release::usual()
+    };
+    let templates = release.chart.join("templates");
+    let write = |name: &str, text: String| {
+        std::fs::write(templates.join(name), text).expect("a file can be written");
+    };
+    let text = text_of("charts/zonewise/templates/NOTES.txt");
+    write(
+        "_notes.tpl",
+        format!("{{{{- define \"notes\" }}}}{text}{{{{ end }}}}"),
+    );
+    write(
+        "notes.yaml",
+        "kind: Notes\nmetadata: {name: notes}\ntext: {{ include \"notes\" . | quote }}\n"
+            .to_owned(),
+    );
+    let text = helm.template(&release, values).expect("it renders");
+    let objects = Objects::parse(&text);
+    let text = objects.the("Notes")["text"].as_str();
+    text.expect("there are NOTES").to_owned()
+}
+
+/// The flags that a command has, by its help.
+fn flags_of(command: &str) -> BTreeSet<String> {
+    let output = zonewise().args([command, "--help"]).output();
+    let help = String::from_utf8(output.expect("zonewise runs").stdout).expect("help is text");
+    let words = help.split_whitespace().map(|word| word.trim_matches(','));
+    let flags = words.filter(|word| word.starts_with("--"));
+    flags.map(str::to_owned).collect()
+}
+
+#[test]
+fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
+    let values = json!({
+        "mode": "Observe",
+        "honorTrafficDistribution": false,
+        "overloadThreshold": 0.35,
+        "nodeGrace": "90s",
+        "freezeNotReady": 0.7,
+        "excludedNodeLabels": ["example.com/edge"],
+        "extraArgs": ["--drift-pace=5", "--keep-overload=0.2", "--keep-in-zone=0.01"],
+    });
+    let objects = Helm::four().objects(&Release::usual(), &values);
+    let known = flags_of("check");
+    let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    let decided_by = objects
+        .arguments()
+        .into_iter()
+        .filter(|it| known.contains(&flag(it)));
+    let decided_by: BTreeSet<&str> = decided_by.collect();
+    assert!(decided_by.len() > 9, "{decided_by:?}");
+    let checked_by = texts(&test_pod(&objects)["spec"]["containers"][0]["args"]);
+    let lacks: Vec<_> = decided_by
+        .iter()
+        .filter(|it| !checked_by.contains(*it))
+        .collect();
+    assert_eq!(lacks, Vec::<&&str>::new());
+    let without_test = merged(&values, &json!({"helmTest": {"enabled": false}}));
+    for helm in Helm::both() {
+        let notes = notes(&helm, &without_test);
+        let line = notes
+            .lines()
+            .find_map(|line| line.strip_prefix("  zonewise "));
+        let words: Vec<&str> = line.expect("NOTES has the line").split(' ').collect();
+        assert_eq!(words, checked_by);
+    }
+}
+
+fn texts(values: &Value) -> Vec<&str> {
+    let values = values.as_array().expect("a list");
+    values.iter().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn notes_name_the_check_where_helm_can_not_test() {
+    let helm = Helm::four();
+    let test = "helm -n zonewise test zonewise";
+    assert!(notes(&helm, &json!({})).contains(test));
+    let without_roles = json!({"rbac": {"create": false}});
+    let said = notes(&helm, &without_roles);
+    assert!(
+        !said.contains(test) && said.contains("  zonewise check --namespace=zonewise "),
+        "{said}"
+    );
+    let given = json!({"helmTest": {"serviceAccountName": "checker"}});
+    assert!(notes(&helm, &merged(&without_roles, &given)).contains(test));
+}
