@@ -72,6 +72,13 @@ impl Validity {
         }
     }
 
+    /// How long it lasts from when it was made. That is known of what is made here, which begins
+    /// [`Self::BACKDATED`] before; of somebody else's it is less than the truth by as much.
+    #[must_use]
+    pub fn lifetime(&self) -> Duration {
+        (self.until - self.from - Self::BACKDATED).max(Duration::ZERO)
+    }
+
     /// As much of it as lies within another's.
     #[must_use]
     pub fn within(self, other: Self) -> Self {

@@ -473,6 +473,7 @@ fn empty_slice(address_type: AddressType) -> SliceRecord {
         ports: Box::default(),
         port_numbers: Box::default(),
         endpoints: Box::default(),
+        labels: Box::default(),
         version: Key::of(""),
         has_stray_hints: false,
         odd_field: None,

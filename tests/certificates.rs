@@ -34,7 +34,7 @@ macro_rules! scenes {
     };
 }
 
-const SCENES: [(usize, &str, Play); 9] = scenes![
+const SCENES: [(usize, &str, Play); 11] = scenes![
     1 "five replicas at once" beginning::five_replicas_make_one_secret,
     2 "nothing to call yet" beginning::a_replica_waits_until_it_is_trusted,
     3 "other names" beginning::other_names_get_another_certificate_of_the_same_ca,
@@ -44,6 +44,8 @@ const SCENES: [(usize, &str, Play); 9] = scenes![
     7 "rotations under load" rotation::under_load,
     8 "files swapped under load" rotation::of_files_under_load,
     9 "files, and whose CA is trusted" bundles::of_files_are_only_looked_at,
+    10 "another Secret in place of it" healing::another_secret_takes_over_without_a_gap,
+    11 "a tool that wipes CA bundles all the time" bundles::are_put_back_less_and_less_often,
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

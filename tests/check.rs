@@ -25,7 +25,7 @@ macro_rules! scenes {
     };
 }
 
-const SCENES: [(usize, &str, Play); 13] = scenes![
+const SCENES: [(usize, &str, Play); 15] = scenes![
     1 "all is well" checks::all_is_well,
     2 "a node without a zone" checks::a_node_without_a_zone,
     3 "the permissions of the documentation, and none" checks::permissions,
@@ -39,6 +39,8 @@ const SCENES: [(usize, &str, Play); 13] = scenes![
     11 "strip while zonewise is Active" strips::while_active,
     12 "strip once it is Off" strips::once_off,
     13 "strip beside other writers, and stopped" strips::beside_others,
+    14 "strip of Services that change their minds" strips::of_services_that_change,
+    15 "strip where a slice can't be written" strips::of_what_can_not_be_written,
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,12 +11,12 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use serde::Deserialize;
+use time::OffsetDateTime;
 
 use self::cluster::Seen;
-use self::configuration::Webhook;
+use self::configuration::{Found, Webhook};
 use self::line::{Line, Report, Status, Thing};
 use self::probe::{Clues, Outcome};
 use self::target::Target;
@@ -104,10 +104,15 @@ async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
         &info.git_version,
         &connected.config.cluster_url.to_string(),
     )];
-    lines.extend(webhook_lines(&api, &namespace, args.webhook_configuration.as_deref()).await);
+    let found = configuration::find(&api, args.webhook_configuration.as_deref()).await;
+    let scope = found
+        .ours
+        .as_ref()
+        .map(|ours| ours.0.webhooks[ours.1].scope.clone());
+    lines.extend(webhook_lines(&api, &namespace, found).await);
     let seen = Seen::read(&api, &args.decisions).await;
     lines.push(seen.nodes());
-    lines.extend(seen.services_and_drift());
+    lines.extend(seen.services_and_drift(scope.as_ref()));
     lines.push(versions::skew(
         Version::read(&info.git_version),
         &seen.kubelets,
@@ -128,8 +133,7 @@ fn unreachable(connected: &Connected, refusal: &Refusal) -> Line {
 }
 
 /// What is to be told of the webhook configuration and the way from there to zonewise.
-async fn webhook_lines(api: &Api, namespace: &str, name: Option<&str>) -> Vec<Line> {
-    let found = configuration::find(api, name).await;
+async fn webhook_lines(api: &Api, namespace: &str, found: Found) -> Vec<Line> {
     let mut lines = vec![found.line];
     if let Some(ours) = &found.ours {
         let webhook = &ours.0.webhooks[ours.1];
@@ -155,7 +159,7 @@ async fn webhook_lines(api: &Api, namespace: &str, name: Option<&str>) -> Vec<Li
 
 /// What is to be told of the way from the API server to zonewise.
 async fn way_lines(api: &Api, namespace: &str, webhook: &Webhook) -> Vec<Line> {
-    let now = Timestamp::now();
+    let now = OffsetDateTime::now_utc();
     let config = &webhook.client_config;
     let target = Target::of(config);
     let (service_line, has_endpoints) = target.look(api).await;
@@ -164,7 +168,7 @@ async fn way_lines(api: &Api, namespace: &str, webhook: &Webhook) -> Vec<Line> {
     let outcome = probe::send(api, namespace, webhook).await;
     let address = target.address();
     let served = match &address {
-        Some((host, port)) => Served::look(&bundle, host, *port).await,
+        Some((host, port)) => Served::look(&bundle, host, *port, now).await,
         None => Served::NotLooked,
     };
     let at = address.map_or_else(String::new, |(host, port)| format!("{host}:{port}"));

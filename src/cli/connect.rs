@@ -7,6 +7,7 @@ use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigEr
 use kube::{Client, Config};
 
 use super::Failure;
+use super::api::Refusal;
 use crate::cluster::watch;
 use crate::words::with_causes;
 
@@ -113,25 +114,24 @@ fn not_found(error: &InferConfigError) -> Failure {
 }
 
 impl Connected {
-    /// What is the matter when the API server answers with an error, or can't be asked.
-    pub fn refused(&self, plural: &str, error: &kube::Error) -> Failure {
-        match error {
-            kube::Error::Api(status) => Failure::usage(format!(
-                "{} refuses to list {plural}: {} ({}); explain needs permission to list nodes, namespaces, services and \
-                 endpointslices.discovery.k8s.io in the whole cluster",
-                self.server, status.message, status.code
-            )),
-            kube::Error::Service(cause) => self.unanswered(plural, &with_causes(&**cause)),
-            error => self.unanswered(plural, &with_causes(error)),
-        }
-    }
-
-    /// What is the matter when no answer comes.
-    pub fn unanswered(&self, plural: &str, problem: &str) -> Failure {
-        Failure::usage(format!(
-            "can't list {plural} from {}: {problem}; see that the cluster is up and that --kubeconfig and --context \
-             name the right one, or give files with -f",
-            self.server
-        ))
+    /// What is the matter when a kind can't be listed.
+    pub fn refused(&self, plural: &str, refusal: &Refusal) -> Failure {
+        let server = &self.server;
+        Failure::usage(match refusal {
+            Refusal::Unanswered(problem) => format!(
+                "can't list {plural} from {server}: {problem}; see that the cluster is up and that --kubeconfig and \
+                 --context name the right one, or give files with -f"
+            ),
+            Refusal::Forbidden(problem) => format!(
+                "{server} refuses to list {plural}: {problem} (403); explain needs permission to list nodes, namespaces, services and \
+                 endpointslices.discovery.k8s.io in the whole cluster"
+            ),
+            Refusal::NotFound(problem) => {
+                format!("{server} refuses to list {plural}: {problem} (404)")
+            }
+            refusal @ Refusal::Status(..) => {
+                format!("{server} refuses to list {plural}: {refusal}")
+            }
+        })
     }
 }

@@ -22,7 +22,8 @@ use crate::settings::Settings;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Controller")]
 pub struct ControllerArgs {
-    /// Whether the replica that holds the lease has slices mended that nobody writes, and posts events
+    /// Whether the replica that holds the lease has slices mended that nobody writes, and posts events. Without it nobody
+    /// looks either whether the webhook configuration trusts what is served: there is no zonewise_certificate_trusted
     #[arg(long, env = "ZONEWISE_CONTROLLER", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     controller: bool,
     /// Namespace of the lease; by default that of the service account or of the kubeconfig's context
@@ -51,8 +52,9 @@ pub struct ControllerArgs {
     /// How often all slices are looked at, whatever has changed
     #[arg(long, env = "ZONEWISE_FULL_LOOK_INTERVAL", default_value = "10m", value_parser = values::full_look, value_name = "DURATION")]
     full_look_interval: Duration,
-    /// The MutatingWebhookConfiguration that calls zonewise: when it changes, slices that could not be mended are tried
-    /// anew; and with --certificate-secret its CA bundle is looked after
+    /// The MutatingWebhookConfiguration that calls zonewise: slices that its rules and selectors leave out are not mended,
+    /// when it changes those that could not be are tried anew, and each replica looks whether its CA bundle trusts what is
+    /// served; with --certificate-secret the leader puts that in
     #[arg(long, env = "ZONEWISE_WEBHOOK_CONFIGURATION", value_name = "NAME")]
     webhook_configuration: Option<String>,
     /// The ValidatingWebhookConfiguration that calls zonewise, for its CA bundle

@@ -2,13 +2,13 @@
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde::Deserialize as _;
+use serde_json::Value;
 
+use super::api::{Api, SLICES, collection};
 use super::connect::{ClusterArgs, Connected};
 use super::decisions::DecisionArgs;
 use super::{Failure, render};
@@ -196,52 +196,36 @@ fn print(output: Output, report: &Report) -> std::io::Result<()> {
 async fn list(args: &Args) -> Result<(Objects, Option<String>), Failure> {
     let connected = args.cluster.connect().await?;
     let objects = Objects {
-        nodes: list_kind(&connected, "", "Node", "nodes").await?,
-        namespaces: list_kind(&connected, "", "Namespace", "namespaces")
+        nodes: list_kind(&connected, "/api/v1", "Node", "nodes").await?,
+        namespaces: list_kind(&connected, "/api/v1", "Namespace", "namespaces")
             .await?
             .iter()
             .filter_map(|namespace| Namespace::deserialize(namespace).ok())
             .collect(),
-        services: list_kind(&connected, "", "Service", "services").await?,
-        slices: list_kind(
-            &connected,
-            "discovery.k8s.io",
-            "EndpointSlice",
-            "endpointslices",
-        )
-        .await?,
+        services: list_kind(&connected, "/api/v1", "Service", "services").await?,
+        slices: list_kind(&connected, SLICES, "EndpointSlice", "endpointslices").await?,
     };
     Ok((objects, Some(connected.namespace)))
 }
 
-/// Lists a kind, page by page.
 async fn list_kind(
     connected: &Connected,
     group: &str,
     kind: &str,
     plural: &str,
-) -> Result<Vec<serde_json::Value>, Failure> {
-    let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
-    let api: Api<DynamicObject> = Api::all_with(connected.client.clone(), &resource);
+) -> Result<Vec<Value>, Failure> {
+    let api = Api::new(connected.client.clone());
+    let version = group
+        .trim_start_matches("/apis/")
+        .trim_start_matches("/api/");
     let mut objects = Vec::new();
-    let mut page = ListParams::default().limit(500);
-    loop {
-        let list = tokio::time::timeout(Duration::from_mins(1), api.list(&page)).await;
-        let list = list
-            .map_err(|_| connected.unanswered(plural, "no answer within a minute"))?
-            .map_err(|error| connected.refused(plural, &error))?;
-        for mut object in list.items {
-            // Items of a list do not say their kind, but a slice that is printed should.
-            object.types = Some(kube::core::TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: kind.into(),
-            });
-            objects.push(serde_json::to_value(object).map_err(Failure::failed)?);
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(objects),
-        }
-    }
+    let each = |mut object: Value| {
+        // Items of a list do not say their kind, but a slice that is printed should.
+        object["apiVersion"] = version.into();
+        object["kind"] = kind.into();
+        objects.push(object);
+    };
+    let listed = api.list(&collection(group, None, plural), None, each).await;
+    listed.map_err(|refusal| connected.refused(plural, &refusal))?;
+    Ok(objects)
 }

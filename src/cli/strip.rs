@@ -19,19 +19,24 @@ use super::decisions::OptInArgs;
 use super::{Failure, values};
 use crate::words;
 
-/// Take away the hints that zonewise gave
+/// Take away the hints of Services that asked zonewise for them
 ///
 /// For when zonewise is off or uninstalled: hints that are stored stay in force until somebody writes the slice.
 ///
-/// A slice loses all its hints if its Service asks zonewise for them, by annotation or by trafficDistribution, as
-/// zonewise explain shows it. What Kubernetes itself would write again stays: where a trafficDistribution alone asks,
-/// its own EndpointSlice controller manages the slice, and each ready endpoint is hinted for its own zone. Services that
-/// name another implementation, opt out, or ask for nothing are never touched. Where the annotation says Auto,
-/// Kubernetes' own controller, which acts on it too, may then write hints of its own.
+/// Nothing in a slice says who gave its hints. A slice loses all of them if its Service asks zonewise for hints, by
+/// annotation or by trafficDistribution, as zonewise explain shows it, at the moment at which the slice is written. What
+/// Kubernetes itself would write again stays: where a trafficDistribution alone asks, its own EndpointSlice controller
+/// manages the slice, and each ready endpoint is hinted for its own zone. Services that name another implementation, opt
+/// out, or ask for nothing are never touched. Where the annotation says Auto, Kubernetes' own controller, which acts on
+/// it too, may have given the hints, and may then write them again.
+///
+/// So leave out with -n or -l what zonewise never hinted: namespaces and slices that the selectors of its webhook left
+/// out, and all of them if it only ever observed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   zonewise strip -A --dry-run
   zonewise strip -n shop web api
+  zonewise strip -A -l team=shop
   zonewise strip -A --yes --pace 10
 
 Set mode: Off first, or uninstall zonewise: a webhook that is still Active would put the hints back, and strip refuses.
@@ -48,6 +53,9 @@ pub struct Args {
     /// Only Services of this namespace; by default that of the kubeconfig's context
     #[arg(short, long, env = "ZONEWISE_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// Only slices with these labels, as kubectl writes them: those that the webhook's objectSelector took
+    #[arg(short = 'l', long, env = "ZONEWISE_SELECTOR", value_name = "SELECTOR")]
+    selector: Option<String>,
     /// Services of all namespaces
     #[arg(short = 'A', long, env = "ZONEWISE_ALL_NAMESPACES", value_parser = BoolishValueParser::new())]
     all_namespaces: bool,
@@ -88,17 +96,17 @@ async fn strip(args: &Args) -> Result<(), Failure> {
     let scope = Scope {
         namespace: Some(namespace).filter(|_| !args.all_namespaces),
         names: args.names.clone(),
+        selector: args.selector.clone(),
     };
     let unreadable = |refusal: Refusal| unreadable(&refusal, &scope);
-    let settings = args.opt_in.settings();
-    let services = Asking::list(&api, &scope, &settings);
+    let services = Asking::list(&api, &scope, args.opt_in.settings());
     let services = services.await.map_err(unreadable)?;
     refuse_unknown(&scope, &services)?;
     let choice = Choice::list(&api, &scope, &services);
     let choice = choice.await.map_err(unreadable)?;
     if choice.candidates.is_empty() {
         return say(&format!(
-            "no slice has hints that zonewise gave{}",
+            "no slice has hints that zonewise may have given{}",
             left(&choice)
         ));
     }
@@ -114,11 +122,14 @@ async fn strip(args: &Args) -> Result<(), Failure> {
 }
 
 fn unreadable(refusal: &Refusal, scope: &Scope) -> Failure {
+    let Refusal::Forbidden(_) = refusal else {
+        return Failure::usage(format!("the cluster can't be read: {refusal}"));
+    };
     let place = scope.namespace.as_ref();
     let place = place.map_or("every namespace".to_owned(), |n| format!("namespace {n}"));
     Failure::usage(format!(
-        "the cluster can't be read: {refusal}; strip needs permission to list services, and to list, get and patch \
-         endpointslices, in {place}"
+        "the cluster can't be read: {refusal}; strip needs permission to list and get services, and to list, get and \
+         patch endpointslices, in {place}"
     ))
 }
 
@@ -154,18 +165,25 @@ fn say(text: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{text}").or_else(super::ignore_closed_pipe)
 }
 
-/// Sees by a dry run whether hints would come back at once.
+/// How many dry runs are made, at the most, to see one go through.
+const TRIALS: usize = 10;
+
+/// Sees by dry runs whether hints would come back at once. A slice that can't be stripped holds up no other.
 async fn refuse_if_put_back(api: &Api, services: &Asking, choice: &Choice) -> Result<(), Failure> {
-    for candidate in &choice.candidates {
+    let mut failed = Vec::new();
+    for candidate in choice.candidates.iter().take(TRIALS) {
         match write::strip(api, services, candidate, true).await {
             Ok(Written::Nothing) => {}
             Ok(Written::Stripped(_)) => return Ok(()),
             Ok(Written::CameBack) => return Err(Failure::failed(put_back(&candidate.full_name()))),
-            Err(why) => {
-                let name = candidate.full_name();
-                return Err(Failure::failed(format!("a dry run of {name}: {why}")));
-            }
+            Err(why) => failed.push(format!("{}: {why}", candidate.full_name())),
         }
+    }
+    if failed.len() == choice.candidates.len() {
+        let problem = failed.join("; ");
+        return Err(Failure::failed(format!(
+            "no slice can be stripped, as dry runs show: {problem}"
+        )));
     }
     Ok(())
 }
@@ -185,7 +203,8 @@ fn ask(choice: &Choice, pace: f64) -> Result<(), Failure> {
     #[expect(clippy::cast_precision_loss)]
     let seconds = (count as f64 / pace).ceil();
     anstream::eprint!(
-        "Strip {}, in about {seconds} s: {}{}? [y/N] ",
+        "Strip {} of all hints, in about {seconds} s: {}{}?\n\
+         Their Services ask zonewise for hints; nothing in a slice says who gave them. [y/N] ",
         words::count(count, "slice"),
         words::first(&names),
         left(choice)
@@ -232,7 +251,10 @@ struct Work<'a> {
     pause: Duration,
     bar: ProgressBar,
     done: usize,
-    failed: usize,
+    /// Slices that had nothing to lose any more when their turn came.
+    needless: usize,
+    /// Sentences about those that could not be stripped.
+    failed: Vec<String>,
 }
 
 impl<'a> Work<'a> {
@@ -245,7 +267,8 @@ impl<'a> Work<'a> {
             pause: Duration::from_secs_f64(1.0 / args.pace),
             bar: progress(choice.candidates.len()),
             done: 0,
-            failed: 0,
+            needless: 0,
+            failed: Vec::new(),
         }
     }
 
@@ -275,17 +298,16 @@ impl<'a> Work<'a> {
                 self.bar.suspend(|| say(&format!("{name} {verb} {hints}")))
             }
             Ok(Written::Nothing) => {
-                self.done += 1;
+                self.needless += 1;
                 Ok(())
             }
             Ok(Written::CameBack) => {
-                self.bar.finish_and_clear();
+                self.tell_failed();
                 let (why, progress) = (put_back(name), self.progress());
                 Err(Failure::failed(format!("stopped, {progress}: {why}")))
             }
             Err(why) => {
-                self.failed += 1;
-                self.bar.suspend(|| anstream::eprintln!("{name}: {why}"));
+                self.failed.push(format!("{name}: {why}"));
                 Ok(())
             }
         }
@@ -293,17 +315,25 @@ impl<'a> Work<'a> {
 
     /// How far it came.
     fn progress(&self) -> String {
-        let left = self.choice.candidates.len() - self.done - self.failed;
-        let failed = match self.failed {
+        let (done, failed) = (self.done + self.needless, self.failed.len());
+        let left = self.choice.candidates.len() - done - failed;
+        let failed = match failed {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        let done = words::count(self.done, "slice");
+        let done = words::count(done, "slice");
         format!("{done} done{failed}, {left} left")
     }
 
-    fn stopped(&self) -> Failure {
+    fn tell_failed(&self) {
         self.bar.finish_and_clear();
+        for problem in &self.failed {
+            anstream::eprintln!("not stripped: {problem}");
+        }
+    }
+
+    fn stopped(&self) -> Failure {
+        self.tell_failed();
         Failure::failed(format!(
             "stopped: {}; run it again to go on",
             self.progress()
@@ -311,15 +341,22 @@ impl<'a> Work<'a> {
     }
 
     fn finish(self) -> Result<(), Failure> {
-        self.bar.finish_and_clear();
+        self.tell_failed();
         let verb = if self.dry_run {
             "would be stripped"
         } else {
             "stripped"
         };
         let slices = words::count(self.done, "slice");
-        say(&format!("{slices} {verb}{}", left(self.choice)))?;
-        match self.failed {
+        let needless = match self.needless {
+            0 => String::new(),
+            slices => format!(
+                "; {} had nothing to lose any more",
+                words::count(slices, "slice")
+            ),
+        };
+        say(&format!("{slices} {verb}{needless}{}", left(self.choice)))?;
+        match self.failed.len() {
             0 => Ok(()),
             failed => Err(Failure::failed(format!(
                 "{} could not be stripped; run it again when what is told above is mended",

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::key::Key;
-use super::loose::WireText;
-use super::wire::{Endpoint, EndpointSlice, Wire};
+use super::loose::{Pairs, WireText};
+use super::wire::{Endpoint, EndpointSlice, Metadata, Wire};
 
 /// The label that ties a slice to its Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
@@ -151,6 +151,8 @@ pub struct SliceRecord {
     pub port_numbers: Box<[i64]>,
     /// Its endpoints that have an address, in their order.
     pub endpoints: Box<[EndpointRecord]>,
+    /// Its labels: selectors of webhooks go by them.
+    pub labels: Box<[(Key, Key)]>,
     /// Its resourceVersion: another one, and it was written.
     pub version: Key,
     /// Whether it has hints that no plan gives: for nodes, or on an endpoint that is not ready.
@@ -181,6 +183,7 @@ impl SliceRecord {
                 .iter()
                 .map(|e| e.get().map_or_else(unreadable, read_endpoint))
                 .collect(),
+            labels: wire.metadata().map(read_labels).unwrap_or_default(),
             version: Key::of(
                 wire.metadata()
                     .and_then(|m| m.resource_version.text())
@@ -194,6 +197,22 @@ impl SliceRecord {
             odd_field: wire.odd_field(),
         }
     }
+
+    /// Whether it has a label, with one of `values` if these are given.
+    #[must_use]
+    pub fn has_label(&self, key: &str, values: Option<&[String]>) -> bool {
+        let key = Key::of(key);
+        let value = self.labels.iter().find(|(known, _)| *known == key);
+        value.is_some_and(|(_, value)| {
+            values.is_none_or(|values| values.iter().any(|one| Key::of(one) == *value))
+        })
+    }
+}
+
+fn read_labels<T: WireText>(metadata: &Metadata<T>) -> Box<[(Key, Key)]> {
+    let labels = metadata.labels.get().into_iter().flat_map(Pairs::iter);
+    let labels = labels.filter_map(|(key, value)| Some((Key::of(key), Key::of(value?))));
+    labels.collect()
 }
 
 fn has_stray_hints<T: WireText>(endpoint: &Endpoint<T>) -> bool {

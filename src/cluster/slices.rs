@@ -137,6 +137,7 @@ mod tests {
 
     fn record(number: usize, address_type: AddressType) -> SliceRecord {
         SliceRecord {
+            labels: Box::default(),
             version: crate::cluster::key::Key::of(""),
             has_stray_hints: false,
             name: format!("web-{number:05}").into(),

@@ -30,7 +30,7 @@ const GATHER_AT_MOST: u32 = 5;
 const MOST_TRIES: u32 = 8;
 
 /// The longest wait between two tries.
-const LONGEST_RETRY: Duration = Duration::from_mins(1);
+pub(super) const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
 /// How long a stored write may take to come back by the watch.
 const ECHO: Duration = Duration::from_secs(5);
@@ -490,8 +490,8 @@ impl Mended {
     }
 }
 
-/// How long a slice is left alone after so many tries.
-fn wait_after(tries: u32) -> Duration {
+/// How long something is left alone after so many tries.
+pub(super) fn wait_after(tries: u32) -> Duration {
     Duration::from_secs(1 << tries.saturating_sub(1).min(6)).min(LONGEST_RETRY)
 }
 

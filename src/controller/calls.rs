@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::agenda::{Outcome, SliceName};
 use super::call::{Failed, call};
+use super::scope::{self, Scope};
 use crate::cluster::key::Key;
 use crate::cluster::wire::{EndpointSlice, Wire as _};
 use crate::settings::FIELD_MANAGER;
@@ -14,12 +15,27 @@ use crate::settings::FIELD_MANAGER;
 pub(super) type Answer<T> = Result<T, String>;
 
 /// How a webhook configuration stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Configuration {
     /// It is not there.
     Absent,
-    /// It has this version.
-    Version(String),
+    /// It is.
+    There {
+        /// This version of it.
+        version: String,
+        /// What its webhooks are asked about.
+        scopes: Vec<Scope>,
+    },
+}
+
+impl Configuration {
+    /// What its webhooks are asked about; nothing is known where there is none.
+    pub(super) fn scopes(&self) -> &[Scope] {
+        match self {
+            Self::Absent => &[],
+            Self::There { scopes, .. } => scopes,
+        }
+    }
 }
 
 /// Has the API server write a slice as it is, which it does not without asking the webhook. An empty patch is the only
@@ -41,7 +57,10 @@ pub(super) async fn ask_again(
     let stored = match call::<EndpointSlice<Box<str>>>(&client, request).await {
         Ok(stored) => stored,
         Err(Failed::Absent) => return Ok(Outcome::Gone),
-        Err(failed) => return Err(failed.problem()),
+        Err(failed) => {
+            let needs = "patch endpointslices.discovery.k8s.io in every namespace";
+            return Err(failed.advised(needs));
+        }
     };
     let version = stored.metadata().and_then(|m| m.resource_version.text());
     let version = Key::of(version.unwrap_or_default());
@@ -58,10 +77,17 @@ pub(super) async fn configuration(client: Client, name: &str) -> Answer<Configur
     let object = match call::<Value>(&client, hyper::Request::get(url).body(Vec::new())).await {
         Ok(object) => object,
         Err(Failed::Absent) => return Ok(Configuration::Absent),
-        Err(failed) => return Err(failed.problem()),
+        Err(failed) => {
+            let needs =
+                "get this one of mutatingwebhookconfigurations.admissionregistration.k8s.io";
+            return Err(failed.advised(needs));
+        }
     };
     match object.pointer("/metadata/resourceVersion") {
-        Some(version) => Ok(Configuration::Version(version.to_string())),
+        Some(version) => Ok(Configuration::There {
+            version: version.to_string(),
+            scopes: scope::of_configuration(&object),
+        }),
         None => Err("the answer has no resourceVersion".to_owned()),
     }
 }

@@ -7,6 +7,7 @@
 
 mod telling;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::events::{Events, ServiceSet};
 use super::lease::Claim;
 use super::look::{self, DriftedSlice, Look, Panicked, State};
 use super::metrics::ControllerMetrics;
+use super::scope::{self, Scope};
 use crate::cluster::key::Key;
 use crate::cluster::slice::AddressType;
 use crate::cluster::store::{Cluster, MeasuredCapacity};
@@ -95,6 +97,7 @@ pub async fn run(drift: Drift) {
         next_full_look: now,
         next_configuration_look: now,
         configuration: None,
+        configuration_asked: false,
         configuration_fails: false,
         first_looks: HashSet::new(),
         observed: None,
@@ -123,6 +126,8 @@ struct Work {
     next_configuration_look: Instant,
     /// The webhook configuration as it was last seen in this term.
     configuration: Option<Configuration>,
+    /// Whether it was asked for since this term began: before that nobody knows which slices the API server asks about.
+    configuration_asked: bool,
     /// Whether it could not be asked for, and people know.
     configuration_fails: bool,
     /// Services that were there when this term began and have not been looked at since.
@@ -178,6 +183,7 @@ impl Work {
     fn begin_term(&mut self, term: Option<u64>, now: Instant) {
         self.term = term;
         self.configuration = None;
+        self.configuration_asked = self.drift.settings.webhook_configuration.is_none();
         self.observed = None;
         self.telling = None;
         self.drift.events.step_down();
@@ -237,14 +243,15 @@ impl Work {
         now: Instant,
     ) {
         self.panicking.remove(name);
-        if self.term.is_some() && look.is_active() {
+        let drifted = self.asked_about(name, &look.drifted);
+        if self.term.is_some() && self.configuration_asked && look.is_active() {
             let bypassed =
                 |slice: &&DriftedSlice| slice.was_bypassed && written.contains(&slice.name);
-            let bypassed = look.drifted.iter().filter(bypassed).count();
+            let bypassed = drifted.iter().filter(bypassed).count();
             self.drift.metrics.bypassed.inc_by(bypassed as u64);
         }
-        self.agenda
-            .note_look(name, self.to_write(look, written), now);
+        let to_write = self.to_write(look, &drifted, written);
+        self.agenda.note_look(name, to_write, now);
         // One that never had a slice has nothing to be forgotten: each look would go through all that is remembered.
         if look.states.is_empty()
             && self.states.contains_key(name)
@@ -291,18 +298,48 @@ impl Work {
 
     /// What is to be written of what a look shows. While capacity is held as it was, slices come to what that asks for,
     /// since hints may have followed the beginning of a storm; but what others write meanwhile is not followed.
-    fn to_write<'a>(&self, look: &'a Look, written: &HashSet<Box<str>>) -> &'a [DriftedSlice] {
+    fn to_write<'a>(
+        &self,
+        look: &Look,
+        drifted: &'a [DriftedSlice],
+        written: &HashSet<Box<str>>,
+    ) -> &'a [DriftedSlice] {
         let follows_others = self.drift.cluster.capacity().frozen && !written.is_empty();
         if follows_others || !look.is_active() {
             return &[];
         }
-        &look.drifted
+        drifted
+    }
+
+    /// Those about which the API server asks, as far as is known: to write others would change nothing.
+    fn asked_about<'a>(
+        &self,
+        service: &str,
+        drifted: &'a [DriftedSlice],
+    ) -> Cow<'a, [DriftedSlice]> {
+        let Some(state) = self.drift.cluster.service(service) else {
+            return Cow::Borrowed(drifted);
+        };
+        let left_out = scope::left_out(self.scopes(), service, &state.slices);
+        if left_out.is_empty() {
+            return Cow::Borrowed(drifted);
+        }
+        let is_asked_about = |slice: &&DriftedSlice| !left_out.contains(&*slice.name);
+        drifted.iter().filter(is_asked_about).cloned().collect()
+    }
+
+    /// What the webhooks of the configuration are asked about, as far as is known.
+    fn scopes(&self) -> &[Scope] {
+        let configuration = self.configuration.as_ref();
+        configuration.map_or(&[], Configuration::scopes)
+    }
+
+    fn may_write(&self) -> bool {
+        self.configuration_asked && self.drift.claim.holds()
     }
 
     fn write_due(&mut self) {
-        while self.drift.claim.holds()
-            && self.calls.len() < MOST_CALLS
-            && self.next_write <= Instant::now()
+        while self.may_write() && self.calls.len() < MOST_CALLS && self.next_write <= Instant::now()
         {
             let Some(slice) = self.agenda.next_slice() else {
                 return;
@@ -342,7 +379,7 @@ impl Work {
         let Some(name) = &self.drift.settings.webhook_configuration else {
             return;
         };
-        if self.term.is_none() || now < self.next_configuration_look {
+        if now < self.next_configuration_look {
             return;
         }
         self.next_configuration_look = now + CONFIGURATION_LOOK;
@@ -364,10 +401,10 @@ impl Work {
         if let Some(at) = self.agenda.wakes_at() {
             until = until.min(at);
         }
-        if self.agenda.has_queue() && self.calls.len() < MOST_CALLS && self.drift.claim.holds() {
+        if self.agenda.has_queue() && self.calls.len() < MOST_CALLS && self.may_write() {
             until = until.min(self.next_write);
         }
-        if self.term.is_some() && self.drift.settings.webhook_configuration.is_some() {
+        if self.drift.settings.webhook_configuration.is_some() {
             until = until.min(self.next_configuration_look);
         }
         let changes = self.drift.cluster.changes();
@@ -397,21 +434,38 @@ impl Work {
 
     fn take_configuration(&mut self, seen: Answer<Configuration>, now: Instant) {
         let told = std::mem::replace(&mut self.configuration_fails, seen.is_err());
+        let is_first = !std::mem::replace(&mut self.configuration_asked, true);
         match seen {
             Ok(seen) => {
                 let before = self.configuration.replace(seen);
                 if before.is_some() && before != self.configuration {
                     tracing::info!("the webhook configuration changed: all Services are looked at");
+                }
+                if before != self.configuration {
+                    self.tell_asked_for_nothing();
+                }
+                if is_first && scope::are_narrow(self.scopes())
+                    || before.is_some() && before != self.configuration
+                {
                     self.look_at_all(now);
                 }
             }
             Err(error) if !told => tracing::warn!(
                 error,
                 "can't get the webhook configuration that --webhook-configuration names, so that its changes go unseen; \
-                 trying again (zonewise needs permission to get this one of \
-                 mutatingwebhookconfigurations.admissionregistration.k8s.io)"
+                 trying again"
             ),
             Err(_) => {}
+        }
+    }
+
+    fn tell_asked_for_nothing(&self) {
+        let scopes = self.scopes();
+        if !scopes.is_empty() && !scopes.iter().any(|scope| scope.covers("UPDATE")) {
+            tracing::warn!(
+                "no rule of the webhook configuration covers UPDATE of endpointslices in discovery.k8s.io/v1: slices that \
+                 nobody writes are not mended"
+            );
         }
     }
 
@@ -423,8 +477,7 @@ impl Work {
                 service = &**service,
                 slice = &**slice,
                 error,
-                "can't have a slice written anew; trying again (zonewise needs permission to patch \
-                 endpointslices.discovery.k8s.io in every namespace)"
+                "can't have a slice written anew; trying again"
             );
         }
     }

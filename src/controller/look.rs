@@ -29,7 +29,7 @@ impl Look {
 }
 
 /// A slice whose hints differ from a fresh decision.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftedSlice {
     /// Its name.
     pub name: Box<str>,

@@ -134,6 +134,7 @@ mod tests {
                 address_type: AddressType::Ipv4,
                 ports: Box::default(),
                 endpoints: Box::default(),
+                labels: Box::default(),
                 version: Key::of(""),
                 has_stray_hints: false,
                 odd_field: None,

@@ -1,10 +1,13 @@
 //! CA bundles of webhook configurations that others wipe.
 
+use std::time::{Duration, Instant};
+
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::load;
-use super::stage::Stage;
+use super::stage::{Stage, number};
 use crate::support::proxy::Proxy;
 use crate::support::replica::Certificates;
 use crate::support::wait::eventually;
@@ -23,17 +26,8 @@ pub async fn are_put_back(stage: &Stage) {
 
     for bundle in [json!(null), json!("bm8gUEVNIGluIGhlcmU=")] {
         say(&format!("  {bundle}"));
-        let path = "/webhooks/0/clientConfig/caBundle";
-        let wipe = json!([{"op": "add", "path": path, "value": bundle}]);
-        let wipe = serde_json::from_value(wipe).expect("a patch");
-        let (parameters, wipe) = (PatchParams::default(), Patch::Json::<Value>(wipe));
-        let patched = stage.mutating().patch("zonewise", &parameters, &wipe).await;
-        patched.expect("it is wiped");
-        let patched = stage
-            .validating()
-            .patch("zonewise", &parameters, &wipe)
-            .await;
-        patched.expect("it is wiped");
+        wipe(stage.mutating(), &bundle).await;
+        wipe(stage.validating(), &bundle).await;
         is_put_back(stage, &contents.bundle_pem()).await;
         stage.is_in_order(&all).await;
     }
@@ -63,6 +57,57 @@ pub async fn are_put_back(stage: &Stage) {
     is_put_back(stage, &contents.bundle_pem()).await;
     stage.is_in_order(&all).await;
     load::calls_go_through(stage).await;
+}
+
+async fn wipe<K>(api: Api<K>, bundle: &Value)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let path = "/webhooks/0/clientConfig/caBundle";
+    let wipe = json!([{"op": "add", "path": path, "value": bundle}]);
+    let wipe = serde_json::from_value(wipe).expect("a patch");
+    let patch = Patch::Json::<Value>(wipe);
+    let patched = api.patch("zonewise", &PatchParams::default(), &patch).await;
+    patched.expect("it is wiped");
+}
+
+pub async fn are_put_back_less_and_less_often(stage: &Stage) {
+    const TIME: Duration = Duration::from_secs(12);
+    let replica = stage.replica("patient");
+    let proxy = Proxy::over(&[&replica]);
+    stage.install(proxy.port).await;
+    replica.start().await;
+    let contents = stage.is_in_order(&[&replica]).await;
+    let count = |metric: &str, labels: &[(&str, &str)]| number(&replica, metric, labels);
+    let stored = || count("zonewise_ca_bundle_writes_total", &[("result", "stored")]);
+    let (before, began) = (stored(), Instant::now());
+    while began.elapsed() < TIME {
+        wipe(stage.mutating(), &json!(null)).await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    let (stored, undone) = (
+        stored() - before,
+        count("zonewise_ca_bundle_undone_total", &[]),
+    );
+    say(&format!(
+        "  in {TIME:?} put in {stored} times, and {undone} times taken out"
+    ));
+    // Within 1, 2, 4 and 8 s of each other.
+    assert!((2.5..4.5).contains(&stored) && undone >= stored);
+    let told = || {
+        let log = replica.log_lines();
+        let told =
+            "the CA bundle in MutatingWebhookConfiguration zonewise is taken out again each time";
+        log.iter().filter(|line| line.contains(told)).count()
+    };
+    assert_eq!(told(), 1);
+    is_put_back(stage, &contents.bundle_pem()).await;
+    say("  deleted and made anew, which is nobody's wiping");
+    delete(stage.mutating()).await;
+    let began = Instant::now();
+    stage.install_mutating(proxy.port).await;
+    is_put_back(stage, &contents.bundle_pem()).await;
+    assert!(began.elapsed() < Duration::from_secs(8));
 }
 
 pub async fn of_files_are_only_looked_at(stage: &Stage) {

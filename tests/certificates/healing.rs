@@ -97,6 +97,61 @@ pub async fn whatever_becomes_of_the_secret(stage: &Stage) {
     assert!((stage.failed_open().await - failed_open).abs() < 0.5);
 }
 
+/// Good in itself, for the names of these replicas.
+fn a_strangers() -> Data {
+    let now = OffsetDateTime::now_utc();
+    let names = ["zonewise.zonewise.svc", "127.0.0.1"].map(str::to_owned);
+    let ca = certs::make_ca(Validity::beginning(now, Duration::HOUR * 2)).expect("a CA");
+    let signer = Signer::new(&ca.certificate, &ca.key).expect("it can sign");
+    let validity = Validity::beginning(now, Duration::HOUR);
+    let server = certs::sign_server(&signer, &names, validity).expect("a pair");
+    let all = [
+        (BUNDLE, ca.certificate),
+        (CA_KEY, ca.key),
+        (CERTIFICATE, server.certificate),
+        (KEY, server.key),
+    ];
+    let all = all.map(|(key, value)| (key.to_owned(), value.into_bytes()));
+    all.into()
+}
+
+pub async fn another_secret_takes_over_without_a_gap(stage: &Stage) {
+    let replicas = ["a", "b"].map(|name| {
+        let replica = stage.replica(name);
+        replica.with("--max-connection-age", "500ms")
+    });
+    let all: Vec<_> = replicas.iter().collect();
+    let proxy = Proxy::over(&all);
+    stage.install(proxy.port).await;
+    for replica in &replicas {
+        replica.start().await;
+    }
+    stage.is_in_order(&all).await;
+    load::calls_go_through(stage).await;
+    let older = data(&stage.secret().await.expect("a Secret"));
+    let (failed_open, load) = (stage.failed_open().await, Load::begin(stage).await);
+    for (way, other) in [
+        ("of a stranger", a_strangers()),
+        ("of a backup", older.clone()),
+        ("of the same backup again", older),
+    ] {
+        say(&format!("  {way}"));
+        let version = spoil(stage, |data| data.clone_from(&other)).await;
+        is_mended(stage, &all, version).await;
+        let contents = stage.contents().await.expect("a Secret");
+        let its_own = Contents::read(&other).signing.expect("a CA");
+        let signing = contents.signing.expect("a CA");
+        assert_eq!(signing.certificate, its_own.certificate, "it is taken over");
+    }
+    let (written, faults) = load.end().await;
+    let failed_open = stage.failed_open().await - failed_open;
+    say(&format!(
+        "  {written} writes: {failed_open} calls failed open"
+    ));
+    assert_eq!(faults, Vec::<String>::new(), "of {written} writes");
+    assert!(failed_open.abs() < 0.5);
+}
+
 /// The Secret is in order again, and no longer has the version in which it was spoilt.
 async fn is_mended(stage: &Stage, replicas: &[&Replica], spoilt: Option<String>) {
     eventually("the Secret is as it should be", async || {

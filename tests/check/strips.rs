@@ -2,13 +2,16 @@
 
 use std::process::Command;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::checks::forget_webhook;
 use crate::command::{Said, end, run, start};
 use crate::support::endpoint::{With as _, ready, uneven};
-use crate::support::objects::{self, mode, no_selector, service, traffic};
+use crate::support::objects::{self, from_json, mode, no_selector, service, traffic};
 use crate::support::scene::Scene;
 use crate::support::slices::{self, name_of, version_of};
 use crate::support::wait::eventually;
@@ -139,7 +142,7 @@ pub async fn once_off(world: &World) {
     assert_eq!(said.code, Some(0));
     assert!(
         said.out
-            .starts_with("no slice has hints that zonewise gave; 1 slice left"),
+            .starts_with("no slice has hints that zonewise may have given; 1 slice left"),
         "{said:?}"
     );
     let said = strip(&scene, &["--yes", "nothing"]).await;
@@ -233,4 +236,105 @@ pub async fn beside_others(world: &World) {
 
 fn hinted_by_hand(address: &str) -> Vec<k8s_openapi::api::discovery::v1::Endpoint> {
     vec![ready(address, "zone-a").hinted("zone-a")]
+}
+
+pub async fn of_services_that_change(world: &World) {
+    let scene = Scene::begin(world, "strip-changes").await;
+    for name in ["a", "b", "c"] {
+        scene.auto_by_hand(name).await;
+        scene.write(&format!("{name}-1"), name, &uneven()).await;
+    }
+    without_webhook(&scene, "a").await;
+    let before = stored(&scene, "b").await;
+    let child = begin_slowly(&scene, "a-1").await;
+    let opts_out =
+        json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Disabled"}}});
+    let _: Service = scene.patch("b", &opts_out).await;
+    let said = end(child).await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(
+        said.out,
+        "strip-changes/a-1 lost 9 hints\nstrip-changes/c-1 lost 9 hints\n\
+         2 slices stripped; 1 slice had nothing to lose any more\n"
+    );
+    assert_eq!(stored(&scene, "b").await, before);
+}
+
+/// Has the API server refuse each write of a slice with the label `refused`.
+async fn refuse(scene: &Scene<'_>, slice: &EndpointSlice) -> Api<ValidatingWebhookConfiguration> {
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(scene.world.client.clone());
+    let configuration = from_json(json!({
+        "metadata": {"name": "refuses"},
+        "webhooks": [{
+            "name": "refuses.example.com",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "objectSelector": {"matchLabels": {"refused": "yes"}},
+            "rules": [{"apiGroups": ["discovery.k8s.io"], "apiVersions": ["v1"], "operations": ["UPDATE"],
+                       "resources": ["endpointslices"]}],
+        }],
+    }));
+    let created = api.create(&PostParams::default(), &configuration).await;
+    created.expect("it is created");
+    let slices: Api<EndpointSlice> = scene.api();
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually("a write is refused", async || {
+        match slices.replace(name_of(slice), &dry, slice).await {
+            Ok(_) => Err("it is not".to_owned()),
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
+    api
+}
+
+pub async fn of_what_can_not_be_written(world: &World) {
+    let scene = Scene::begin(world, "strip-refused").await;
+    scene.auto_by_hand("web").await;
+    for name in ["web-1", "web-2", "web-3"] {
+        scene.write(name, "web", &uneven()).await;
+    }
+    without_webhook(&scene, "web").await;
+    let label = |name: &str| json!({"metadata": {"labels": {name: "yes"}}});
+    let refused: EndpointSlice = scene.patch("web-1", &label("refused")).await;
+    let _: EndpointSlice = scene.patch("web-2", &label("team")).await;
+    let refuses = refuse(&scene, &refused).await;
+
+    let said = strip(&scene, &["--yes", "-l", "team=yes"]).await;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(
+        said.out,
+        "strip-refused/web-2 lost 9 hints\n1 slice stripped\n"
+    );
+    let said = strip(&scene, &["--yes"]).await;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(
+        said.out,
+        "strip-refused/web-3 lost 9 hints\n1 slice stripped\n"
+    );
+    assert!(
+        said.err.starts_with("not stripped: strip-refused/web-1: ")
+            && said
+                .err
+                .contains("error: 1 slice could not be stripped; run it again"),
+        "{said:?}"
+    );
+    let said = strip(&scene, &["--yes"]).await;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.err.starts_with(
+            "error: no slice can be stripped, as dry runs show: strip-refused/web-1: "
+        ),
+        "{said:?}"
+    );
+    let said = strip(&scene, &["--yes", "-l", "team in"]).await;
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(!said.err.contains("permission"), "{said:?}");
+    let deleted = refuses.delete("refuses", &DeleteParams::default()).await;
+    deleted.expect("it is deleted");
 }

@@ -1,6 +1,6 @@
 //! What the cluster offers: nodes with zones and CPU, Services that ask for hints, slices that have drifted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,7 +14,8 @@ use crate::cli::decisions::DecisionArgs;
 use crate::cluster::service::{ServiceRecord, TrafficDistribution};
 use crate::cluster::store::{Cluster, Resource, Writer};
 use crate::cluster::wire::{EndpointSlice, Namespace, Node, Service, Wire as _};
-use crate::controller::look::{Look, look};
+use crate::controller::look::{Look, State, look};
+use crate::controller::scope::{self, Scope};
 use crate::decide::Verdict;
 use crate::decide::opt_in::{self, OptIn};
 use crate::report::CapacityReport;
@@ -204,7 +205,7 @@ impl Seen {
     }
 
     /// Services that ask for hints and what they get, and slices that differ from a fresh decision.
-    pub fn services_and_drift(&self) -> [Line; 2] {
+    pub fn services_and_drift(&self, scope: Option<&Scope>) -> [Line; 2] {
         let blind = [Thing::Services, Thing::Drift].map(|thing| self.blindness(thing));
         if let [Some(services), Some(drift)] = blind {
             return [services, drift];
@@ -217,7 +218,7 @@ impl Seen {
             return [Thing::Services, Thing::Drift].map(|thing| Line::ok(thing, message.clone()));
         }
         let looks = self.looks();
-        [self.services(&looks), self.drift(&looks)]
+        [self.services(&looks), self.drift(&looks, scope)]
     }
 
     fn services(&self, looks: &[(Box<str>, Look)]) -> Line {
@@ -225,11 +226,7 @@ impl Seen {
         let asking: Vec<_> = looks.iter().filter(|(_, look)| asked(look)).collect();
         let without: Vec<String> = asking
             .iter()
-            .filter_map(|(name, look)| {
-                let mut states = look.states.iter().map(|state| &state.decision);
-                let refused = states.find(|decision| decision.verdict != Verdict::Hints)?;
-                Some(format!("{name} ({})", refused.reason_word()))
-            })
+            .filter_map(|(name, look)| Some(format!("{name} ({})", why_without(look)?)))
             .collect();
         let others = match self.others.len() {
             0 => String::new(),
@@ -239,48 +236,59 @@ impl Seen {
             ),
         };
         let all = words::count(looks.len(), "Service");
-        if asking.is_empty() {
-            return Line::ok(
-                Thing::Services,
-                format!("none of {all} asks for hints yet{others}"),
-            );
-        }
-        let message = format!(
-            "{} of {all} ask for hints, {} get none{others}",
-            asking.len(),
-            without.len()
-        );
-        if without.is_empty() {
-            return Line::ok(Thing::Services, message);
-        }
-        Line::ok(
-            Thing::Services,
-            format!(
-                "{message}: {}; zonewise explain tells why",
+        let (asking, lacking) = (asking.len(), without.len());
+        let one_or_more = |number, one, more| if number == 1 { one } else { more };
+        let ask = one_or_more(asking, "asks", "ask");
+        let go = one_or_more(lacking, "goes", "go");
+        let message = match (asking, lacking) {
+            (0, _) => format!("none of {all} asks for hints yet"),
+            (1, 0) => format!("1 of {all} asks for hints and gets them"),
+            (asking, 0) => format!("{asking} of {all} ask for hints, and all get them"),
+            (asking, lacking) => format!(
+                "{asking} of {all} {ask} for hints, {lacking} {go} without: {}; zonewise explain tells why",
                 words::first(&without)
             ),
-        )
+        };
+        Line::ok(Thing::Services, message + &others)
     }
 
-    fn drift(&self, looks: &[(Box<str>, Look)]) -> Line {
+    /// The slices of a Service that the API server does not ask about.
+    fn left_out(&self, service: &str, scope: Option<&Scope>) -> HashSet<Box<str>> {
+        let (Some(scope), Some(state)) = (scope, self.cluster.service(service)) else {
+            return HashSet::new();
+        };
+        let left_out = scope::left_out(std::slice::from_ref(scope), service, &state.slices);
+        left_out.into_iter().map(Box::from).collect()
+    }
+
+    /// Slices that the API server does not ask about stay as they are, and `webhook-scope` tells of them.
+    fn drift(&self, looks: &[(Box<str>, Look)], scope: Option<&Scope>) -> Line {
         if self.cluster.capacity().frozen {
             return Line::ok(
                 Thing::Drift,
                 "not looked at: nothing is mended while nodes are NotReady in a storm",
             );
         }
-        let drifted = looks.iter().filter(|(_, look)| !look.drifted.is_empty());
-        let drifted: Vec<_> = drifted.collect();
-        let slices: usize = drifted.iter().map(|(_, look)| look.drifted.len()).sum();
+        let asked_about = looks.iter().map(|(name, look)| {
+            let left_out = self.left_out(name, scope);
+            let slices = look.drifted.iter().map(|slice| &slice.name);
+            (
+                &**name,
+                slices.filter(|name| !left_out.contains(*name)).count(),
+            )
+        });
+        let drifted: Vec<_> = asked_about.filter(|(_, slices)| *slices > 0).collect();
+        let slices: usize = drifted.iter().map(|(_, slices)| slices).sum();
         if slices == 0 {
             return Line::ok(Thing::Drift, "every slice is as a fresh decision has it");
         }
-        let names: Vec<&str> = drifted.iter().map(|(name, _)| &**name).collect();
+        let names: Vec<&str> = drifted.iter().map(|(name, _)| *name).collect();
         Line::warning(
             Thing::Drift,
             format!(
-                "{} differ from a fresh decision, of {}: {}",
+                "{} {} from a fresh decision, of {}: {}",
                 words::count(slices, "slice"),
+                if slices == 1 { "differs" } else { "differ" },
                 words::count(names.len(), "Service"),
                 words::first(&names)
             ),
@@ -290,7 +298,155 @@ impl Seen {
     }
 }
 
+/// Why a Service that asks for hints has none, for each address type that goes without.
+fn why_without(look: &Look) -> Option<String> {
+    let refused = |state: &&State| state.decision.verdict != Verdict::Hints;
+    let refused: Vec<&State> = look.states.iter().filter(refused).collect();
+    let first = refused.first()?.decision.reason_word();
+    let is_same = |state: &&State| state.decision.reason_word() == first;
+    if refused.len() == look.states.len() && refused.iter().all(is_same) {
+        return Some(first.to_owned());
+    }
+    let each = refused.iter().map(|state| {
+        let reason = state.decision.reason_word();
+        format!("{}: {reason}", state.address_type.word())
+    });
+    Some(each.collect::<Vec<_>>().join(", "))
+}
+
 fn kubelet(node: &RawValue) -> Option<Version> {
     let node: NodeVersion = serde_json::from_str(node.get()).ok()?;
     Version::read(&node.status?.node_info?.kubelet_version?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::files::Objects;
+    use crate::cluster::store::StoreRules;
+
+    const ZONES: [&str; 2] = ["zone-a", "zone-b"];
+
+    fn node(zone: &&str) -> Value {
+        json!({
+            "metadata": {"name": format!("node-{zone}"), "labels": {"topology.kubernetes.io/zone": zone}},
+            "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    }
+
+    fn service(name: &str, mode: &str) -> Value {
+        let annotations = json!({"service.kubernetes.io/topology-mode": mode});
+        json!({"metadata": {"name": name, "namespace": "shop", "annotations": annotations},
+            "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}})
+    }
+
+    /// A slice with an endpoint in each of the first zones, without hints.
+    fn slice(service: &str, address_type: &str, endpoints: usize) -> Value {
+        let network = if address_type == "IPv6" {
+            "fd00::"
+        } else {
+            "10.0.0."
+        };
+        let endpoint = |(number, zone): (usize, &&str)| json!({"addresses": [format!("{network}{}", number + 1)], "zone": zone});
+        let endpoints: Vec<Value> = ZONES
+            .iter()
+            .take(endpoints)
+            .enumerate()
+            .map(endpoint)
+            .collect();
+        let labels = json!({"kubernetes.io/service-name": service});
+        json!({"metadata": {"name": format!("{service}-{address_type}"), "namespace": "shop", "labels": labels},
+            "addressType": address_type, "endpoints": endpoints, "ports": [{"name": "http", "port": 80}]})
+    }
+
+    fn seen(services: &[Value], slices: &[Value]) -> Seen {
+        let objects = Objects {
+            namespaces: Vec::new(),
+            nodes: ZONES.iter().map(node).collect(),
+            services: services.to_vec(),
+            slices: slices.to_vec(),
+        };
+        let writer = objects.load(StoreRules::default(), Timestamp::now());
+        Seen {
+            cluster: writer.cluster(),
+            settings: Settings::default(),
+            nodes: Ok(()),
+            namespaces: Ok(()),
+            services: Ok(()),
+            slices: Ok(()),
+            kubelets: BTreeSet::new(),
+            by_traffic_distribution: 0,
+            others: Vec::new(),
+        }
+    }
+
+    fn told(services: &[Value], slices: &[Value]) -> String {
+        let [services, _] = seen(services, slices).services_and_drift(None);
+        services.message
+    }
+
+    #[test]
+    fn services_are_told_in_words_that_fit_their_number() {
+        let (web, api) = (service("web", "Auto"), service("api", "Auto"));
+        let (good, few) = (slice("web", "IPv4", 2), slice("api", "IPv4", 1));
+        let other = service("other", "Disabled");
+        assert_eq!(
+            told(from_ref(&other), &[]),
+            "none of 1 Service asks for hints yet"
+        );
+        assert_eq!(
+            told(from_ref(&web), from_ref(&good)),
+            "1 of 1 Service asks for hints and gets them"
+        );
+        assert_eq!(
+            told(
+                &[web.clone(), service("more", "Auto"), other],
+                &[good.clone(), slice("more", "IPv4", 2)]
+            ),
+            "2 of 3 Services ask for hints, and all get them",
+        );
+        assert_eq!(
+            told(from_ref(&api), from_ref(&few)),
+            "1 of 1 Service asks for hints, 1 goes without: shop/api (InsufficientNumberOfEndpoints); zonewise explain \
+             tells why"
+        );
+        assert!(told(&[web, api], &[good, few]).starts_with(
+            "2 of 2 Services ask for hints, 1 goes without: shop/api (InsufficientNumberOfEndpoints)"
+        ));
+    }
+
+    #[test]
+    fn of_two_address_families_each_that_goes_without_is_told() {
+        let service = [service("web", "Auto")];
+        let without = |v4, v6| {
+            let message = told(
+                &service,
+                &[slice("web", "IPv4", v4), slice("web", "IPv6", v6)],
+            );
+            let (_, told) = message.split_once("without: ").unwrap();
+            told.split_once(';').unwrap().0.to_owned()
+        };
+        let few = "InsufficientNumberOfEndpoints";
+        assert_eq!(without(1, 1), format!("shop/web ({few})"));
+        assert_eq!(without(2, 1), format!("shop/web (IPv6: {few})"));
+    }
+
+    #[test]
+    fn what_the_webhook_is_not_asked_about_has_not_drifted() {
+        let seen = seen(&[service("web", "Auto")], &[slice("web", "IPv4", 2)]);
+        let drift = |selector: Value| {
+            let rules = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]);
+            let scope = json!({"rules": rules, "objectSelector": {"matchLabels": selector}});
+            let scope = serde_json::from_value(scope).unwrap();
+            seen.services_and_drift(Some(&scope))[1].message.clone()
+        };
+        let named = json!({"kubernetes.io/service-name": "web"});
+        assert!(drift(named).starts_with("1 slice differ"));
+        let others = json!({"hints": "please"});
+        assert_eq!(drift(others), "every slice is as a fresh decision has it");
+    }
 }

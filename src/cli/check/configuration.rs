@@ -1,16 +1,15 @@
 //! Webhook configurations, and what is asked of ours.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::core::{Selector, SelectorExt as _};
+use kube::core::Selector;
 use serde::Deserialize;
 
 use super::line::{Line, Thing};
 use crate::cli::api::{Api, Refusal};
+use crate::controller::scope::Scope;
 use crate::words;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -47,10 +46,9 @@ pub struct Webhook {
     admission_review_versions: Vec<String>,
     failure_policy: Option<String>,
     match_conditions: Option<Vec<MatchCondition>>,
-    pub namespace_selector: Option<LabelSelector>,
-    pub object_selector: Option<LabelSelector>,
+    #[serde(flatten)]
+    pub scope: Scope,
     reinvocation_policy: Option<String>,
-    rules: Option<Vec<RuleWithOperations>>,
     side_effects: Option<String>,
     timeout_seconds: Option<i32>,
 }
@@ -178,21 +176,6 @@ impl Configuration {
     }
 }
 
-/// Whether one of `all` is `wanted`, or everything.
-fn names(all: Option<&Vec<String>>, wanted: &[&str]) -> bool {
-    let mut all = all.into_iter().flatten();
-    all.any(|one| one == "*" || wanted.contains(&one.as_str()))
-}
-
-fn covers(rule: &RuleWithOperations, operation: &str) -> bool {
-    let scope = rule.scope.as_deref().unwrap_or("*");
-    names(rule.api_groups.as_ref(), &["discovery.k8s.io"])
-        && names(rule.api_versions.as_ref(), &["v1"])
-        && names(rule.resources.as_ref(), &["endpointslices", "*/*"])
-        && names(rule.operations.as_ref(), &[operation])
-        && scope != "Cluster"
-}
-
 /// Whether the rule is about more than creating and updating slices.
 fn covers_more(rule: &RuleWithOperations) -> bool {
     let only = |all: Option<&Vec<String>>, allowed: &[&str]| {
@@ -216,17 +199,9 @@ fn in_words(selector: &LabelSelector) -> String {
     selector.map_or_else(|error| error.to_string(), |selector| selector.to_string())
 }
 
-/// Whether a selector takes these labels; one that can't be read takes nothing.
-pub fn takes(selector: Option<&LabelSelector>, labels: &BTreeMap<String, String>) -> bool {
-    selector.is_none_or(|selector| {
-        Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
-    })
-}
-
 impl Webhook {
     fn is_about_slices(&self) -> bool {
-        let mut rules = self.rules.iter().flatten();
-        rules.any(|rule| covers(rule, "CREATE") || covers(rule, "UPDATE"))
+        self.scope.covers("CREATE") || self.scope.covers("UPDATE")
     }
 
     /// The names of its conditions.
@@ -240,8 +215,8 @@ impl Webhook {
     /// Its selectors, in words.
     pub fn selectors(&self) -> Vec<String> {
         let selectors = [
-            ("namespaces", &self.namespace_selector),
-            ("slices", &self.object_selector),
+            ("namespaces", &self.scope.namespace_selector),
+            ("slices", &self.scope.object_selector),
         ];
         let narrow = selectors
             .into_iter()
@@ -253,10 +228,10 @@ impl Webhook {
 
     /// Whether writes of slices are what it is asked about.
     pub fn rules(&self) -> Line {
-        let rules = self.rules.as_deref().unwrap_or_default();
+        let rules = self.scope.rules.as_deref().unwrap_or_default();
         let missing: Vec<&str> = ["CREATE", "UPDATE"]
             .into_iter()
-            .filter(|operation| !rules.iter().any(|rule| covers(rule, operation)))
+            .filter(|operation| !self.scope.covers(operation))
             .collect();
         let as_in_the_docs = "apply the rules of the chart or of docs/serving.md again";
         if !missing.is_empty() {

@@ -11,11 +11,12 @@ use kube::core::Request;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::configuration::{Webhook, takes};
+use super::configuration::Webhook;
 use super::line::{Line, Thing};
 use super::trust::Served;
 use crate::cli::api::{Api, SLICES, collection};
 use crate::cluster::slice::SERVICE_NAME_LABEL;
+use crate::controller::scope::{NamespaceLabels, takes};
 use crate::telemetry::VERSION;
 use crate::webhook::asked::{self, Answered};
 use crate::words::{for_a_line, with_causes};
@@ -29,9 +30,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Service that the slice of the probe names; there need be none.
 const SERVICE: &str = "zonewise-check";
-
-/// The label that every namespace has, with its name.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// What came of it.
 pub enum Outcome {
@@ -88,7 +86,7 @@ fn nonce() -> String {
 /// The labels of the probe, with those that the webhook's selector asks for.
 fn labels(nonce: &str, webhook: &Webhook) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
-    if let Some(selector) = &webhook.object_selector {
+    if let Some(selector) = &webhook.scope.object_selector {
         add_wanted(&mut labels, selector);
     }
     labels.insert(SERVICE_NAME_LABEL.to_owned(), SERVICE.to_owned());
@@ -262,23 +260,19 @@ fn unanswered(namespace: &str, clues: &Clues<'_>) -> Line {
 
 fn left_out(namespace: &str, clues: &Clues<'_>) -> Option<Line> {
     let webhook = clues.webhook;
-    let known = clues.namespace_labels.clone();
-    let labels =
-        known.unwrap_or_else(|| [(NAMESPACE_NAME.to_owned(), namespace.to_owned())].into());
-    let selector = if !takes(webhook.namespace_selector.as_ref(), &labels) {
-        "namespaceSelector"
-    } else if !takes(
-        webhook.object_selector.as_ref(),
-        &self::labels("nonce", webhook),
-    ) {
-        "objectSelector"
+    let labels = NamespaceLabels {
+        name: namespace,
+        all: clues.namespace_labels.as_ref(),
+    };
+    let in_namespace = takes(webhook.scope.namespace_selector.as_ref(), &labels);
+    let own_labels = self::labels("nonce", webhook);
+    let (selector, may) = if in_namespace != Some(true) {
+        let may = in_namespace.map_or("may leave", |_| "leaves");
+        ("namespaceSelector", may)
+    } else if takes(webhook.scope.object_selector.as_ref(), &own_labels) != Some(true) {
+        ("objectSelector", "leaves")
     } else {
         return None;
-    };
-    let may = if clues.namespace_labels.is_some() || selector == "objectSelector" {
-        "leaves"
-    } else {
-        "may leave"
     };
     let advice = if selector == "namespaceSelector" {
         "give --namespace with one that it takes, in which you may create endpointslices"
@@ -393,7 +387,10 @@ mod tests {
         }});
         let webhook = webhook(selector);
         let labels = labels("n", &webhook);
-        assert!(takes(webhook.object_selector.as_ref(), &labels));
+        assert_eq!(
+            takes(webhook.scope.object_selector.as_ref(), &labels),
+            Some(true)
+        );
         assert_eq!((&*labels["tier"], &*labels[asked::LABEL]), ("web", "n"));
     }
 

@@ -5,52 +5,39 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::ServerName;
+use time::OffsetDateTime;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::line::{Line, Status, Thing};
-use crate::certs;
+use crate::certs::read::{self, Certificate};
+use crate::certs::{self, Validity, trust};
 use crate::words::{self, with_causes};
 
 /// How long the look at the served certificate may take.
 const LOOK_TIME: Duration = Duration::from_secs(3);
 
 /// Less than this is soon, unless a third of the lifetime is still less: then whoever renews has had time to.
-const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+const SOON: time::Duration = time::Duration::days(14);
 
-/// From when until when a certificate is valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Validity {
-    from: Timestamp,
-    until: Timestamp,
+fn ends_soon(valid: Validity, now: OffsetDateTime) -> bool {
+    let third: time::Duration = valid.lifetime() / 3;
+    valid.until - now < third.min(SOON)
 }
 
-impl Validity {
-    fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-        let validity = parsed.validity();
-        Some(Self {
-            from: Timestamp::from_second(validity.not_before.timestamp()).ok()?,
-            until: Timestamp::from_second(validity.not_after.timestamp()).ok()?,
-        })
-    }
+fn in_words(valid: Validity, now: OffsetDateTime) -> String {
+    let until = moment(valid.until).strftime("%Y-%m-%d %H:%M UTC");
+    format!("until {until}, for {}", length(valid.until - now))
+}
 
-    fn left(self, now: Timestamp) -> SignedDuration {
-        self.until.duration_since(now)
-    }
+fn moment(time: OffsetDateTime) -> Timestamp {
+    Timestamp::from_second(time.unix_timestamp()).unwrap_or_default()
+}
 
-    fn ends_soon(self, now: Timestamp) -> bool {
-        let third = self.until.duration_since(self.from) / 3;
-        self.left(now) < third.min(SOON)
-    }
-
-    fn in_words(self, now: Timestamp) -> String {
-        let until = self.until.strftime("%Y-%m-%d %H:%M UTC");
-        format!("until {until}, for {}", span(self.left(now)))
-    }
+fn length(duration: time::Duration) -> String {
+    span(SignedDuration::from_secs(duration.whole_seconds()))
 }
 
 /// A length of time in its largest unit that tells something.
@@ -67,7 +54,7 @@ pub fn span(duration: SignedDuration) -> String {
 /// What is said of the CA bundle, and the certificates in it.
 pub struct CaBundle {
     pub line: Line,
-    certificates: Vec<CertificateDer<'static>>,
+    cas: Vec<Certificate>,
 }
 
 const RENEW: &str = "self-managed: see that a replica leads and may patch the webhook configuration; cert-manager: see its \
@@ -75,70 +62,96 @@ const RENEW: &str = "self-managed: see that a replica leads and may patch the we
 
 impl CaBundle {
     /// Reads the PEM of a webhook configuration. Without any, the API server trusts what its machine does.
-    pub fn read(pem: &[u8], has_service: bool, now: Timestamp) -> Self {
-        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let certificates = read.unwrap_or_default();
-        let valid: Option<Vec<Validity>> = certificates.iter().map(Validity::of).collect();
-        let line = match valid {
-            _ if pem.is_empty() && has_service => Line::failure(
-                Thing::CaBundle,
-                "caBundle is empty, so the API server trusts no certificate that zonewise could have",
-                "self-managed: the leader puts it in within a minute, so see the log of the replicas; cert-manager: see \
-                 the annotation cert-manager.io/inject-ca-from and the log of its cainjector; otherwise put it in",
-            ),
-            _ if pem.is_empty() => Line::warning(
-                Thing::CaBundle,
-                "caBundle is empty, so the API server trusts the CAs of the machine that it runs on",
-                "put the CA of zonewise's certificate in, unless it is a public one",
-            ),
-            Some(valid) if !valid.is_empty() => judge(&valid, now),
-            _ => Line::failure(
+    pub fn read(pem: &[u8], has_service: bool, now: OffsetDateTime) -> Self {
+        let (cas, all_read) = read::certificates(pem);
+        let line = if pem.is_empty() {
+            empty(has_service)
+        } else if cas.is_empty() {
+            Line::failure(
                 Thing::CaBundle,
                 "caBundle is no list of certificates in PEM",
                 "put the CA certificate in, as base64 -w0 of the PEM file writes it",
-            ),
+            )
+        } else {
+            judge(&cas, all_read, now)
         };
-        Self { line, certificates }
+        Self { line, cas }
     }
 
     /// Whether this alone keeps the API server from trusting anything.
     pub fn is_broken(&self) -> bool {
         self.line.status == Status::Failure
     }
+
+    /// What a client that goes by it starts from.
+    fn roots(&self, now: OffsetDateTime) -> Option<RootCertStore> {
+        trust::roots(&self.cas, now).ok()
+    }
+}
+
+fn empty(has_service: bool) -> Line {
+    if has_service {
+        return Line::failure(
+            Thing::CaBundle,
+            "caBundle is empty, so the API server trusts no certificate that zonewise could have",
+            "self-managed: the leader puts it in within a minute, so see the log of the replicas; cert-manager: see \
+             the annotation cert-manager.io/inject-ca-from and the log of its cainjector; otherwise put it in",
+        );
+    }
+    Line::warning(
+        Thing::CaBundle,
+        "caBundle is empty, so the API server trusts the CAs of the machine that it runs on",
+        "put the CA of zonewise's certificate in, unless it is a public one",
+    )
 }
 
 /// A bundle is as good as the best in it: while CAs change there is an old one beside the new one.
-fn judge(valid: &[Validity], now: Timestamp) -> Line {
-    let current = valid.iter().filter(|v| v.from <= now && now < v.until);
+fn judge(cas: &[Certificate], all_read: bool, now: OffsetDateTime) -> Line {
+    let valid = || cas.iter().map(|ca| ca.validity);
+    let current = valid().filter(|validity| validity.holds(now));
     let Some(best) = current.max_by_key(|validity| validity.until) else {
-        let early = valid.iter().map(|v| v.from).find(|from| *from > now);
-        let last = valid.iter().map(|v| v.until).max().unwrap_or(now);
-        return match early {
-            Some(from) => Line::failure(
-                Thing::CaBundle,
-                format!(
-                    "the CA in caBundle is not valid before {from}, in {}",
-                    span(from.duration_since(now))
-                ),
-                "compare the clocks of this machine, of the API server and of whoever made the CA",
-            ),
-            None => Line::failure(
-                Thing::CaBundle,
-                format!(
-                    "the CA in caBundle expired {} ago, at {last}",
-                    span(now.duration_since(last))
-                ),
-                RENEW,
-            ),
-        };
+        return not_now(valid(), now);
     };
-    let certificates = words::count(valid.len(), "certificate");
-    let message = format!("{certificates}, valid {}", best.in_words(now));
-    if best.ends_soon(now) {
+    let certificates = words::count(cas.len(), "certificate");
+    let message = format!("{certificates}, valid {}", in_words(best, now));
+    if ends_soon(best, now) {
         Line::warning(Thing::CaBundle, message, RENEW)
+    } else if !all_read {
+        Line::warning(
+            Thing::CaBundle,
+            format!(
+                "{message}; and a block that is no certificate, which the API server passes over"
+            ),
+            "take that block out of caBundle, or mend it: whoever put it in meant something by it",
+        )
     } else {
         Line::ok(Thing::CaBundle, message)
     }
+}
+
+/// None of these holds at this moment.
+fn not_now(valid: impl Iterator<Item = Validity> + Clone, now: OffsetDateTime) -> Line {
+    if let Some(from) = valid.clone().map(|v| v.from).find(|from| *from > now) {
+        return Line::failure(
+            Thing::CaBundle,
+            format!(
+                "the CA in caBundle is not valid before {}, in {}",
+                moment(from),
+                length(from - now)
+            ),
+            "compare the clocks of this machine, of the API server and of whoever made the CA",
+        );
+    }
+    let last = valid.map(|v| v.until).max().unwrap_or(now);
+    Line::failure(
+        Thing::CaBundle,
+        format!(
+            "the CA in caBundle expired {} ago, at {}",
+            length(now - last),
+            moment(last)
+        ),
+        RENEW,
+    )
 }
 
 /// What a look at the server showed.
@@ -155,23 +168,21 @@ pub enum Served {
 
 impl Served {
     /// Shakes hands with the server as the API server would: with this bundle and this name.
-    pub async fn look(bundle: &CaBundle, host: &str, port: u16) -> Self {
-        if bundle.certificates.is_empty() {
+    pub async fn look(bundle: &CaBundle, host: &str, port: u16, now: OffsetDateTime) -> Self {
+        let Some(roots) = bundle.roots(now) else {
             return Self::NotLooked;
-        }
-        match timeout(LOOK_TIME, Self::shake_hands(bundle, host, port)).await {
+        };
+        match timeout(LOOK_TIME, Self::shake_hands(roots, host, port)).await {
             Ok(served) => served,
             Err(_) => Self::Unreachable(format!("no answer within {LOOK_TIME:.0?}")),
         }
     }
 
-    async fn shake_hands(bundle: &CaBundle, host: &str, port: u16) -> Self {
+    async fn shake_hands(roots: RootCertStore, host: &str, port: u16) -> Self {
         let stream = match TcpStream::connect((host, port)).await {
             Ok(stream) => stream,
             Err(error) => return Self::Unreachable(error.to_string()),
         };
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(bundle.certificates.iter().cloned());
         let config = ClientConfig::builder_with_provider(certs::provider())
             .with_safe_default_protocol_versions()
             .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
@@ -182,8 +193,8 @@ impl Served {
         match connected.await {
             Ok(stream) => {
                 let chain = stream.get_ref().1.peer_certificates();
-                let leaf = chain.and_then(|chain| chain.first());
-                Self::Trusted(leaf.and_then(Validity::of))
+                let leaf = chain.and_then(|chain| Certificate::read(chain.first()?).ok());
+                Self::Trusted(leaf.map(|leaf| leaf.validity))
             }
             Err(error) => {
                 let of_tls = error
@@ -200,12 +211,12 @@ impl Served {
     }
 
     /// What is to be told; the API server's own trust weighs more than what is seen from here.
-    pub fn line(&self, at: &str, api_server_trusts: bool, now: Timestamp) -> Line {
+    pub fn line(&self, at: &str, api_server_trusts: bool, now: OffsetDateTime) -> Line {
         const THING: Thing = Thing::ServedCertificate;
         match self {
             Self::Trusted(Some(valid)) => {
-                let message = format!("that of {at} is trusted, valid {}", valid.in_words(now));
-                if valid.ends_soon(now) {
+                let message = format!("that of {at} is trusted, valid {}", in_words(*valid, now));
+                if ends_soon(*valid, now) {
                     return Line::warning(
                         THING,
                         message,
@@ -241,7 +252,6 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, KeyPair};
-    use time::OffsetDateTime;
 
     use super::*;
 
@@ -256,9 +266,12 @@ mod tests {
         certificate.self_signed(&key).unwrap().pem()
     }
 
+    fn now() -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(NOW).unwrap()
+    }
+
     fn told(pem: &str) -> (Status, String) {
-        let now = Timestamp::from_second(NOW).unwrap();
-        let line = CaBundle::read(pem.as_bytes(), true, now).line;
+        let line = CaBundle::read(pem.as_bytes(), true, now()).line;
         (line.status, line.message)
     }
 
@@ -271,10 +284,36 @@ mod tests {
         };
         failure("", "is empty");
         failure("garbage", "no list of certificates");
-        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        failure(broken, "no list of certificates");
+        failure(BROKEN, "no list of certificates");
         failure(&certificate(-9 * DAY, -3 * DAY), "expired 3 days ago");
         failure(&certificate(2 * 3600, DAY), "not valid before");
+    }
+
+    const BROKEN: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn a_block_that_is_no_certificate_leaves_the_others_as_they_are() {
+        let good = certificate(-DAY, 90 * DAY);
+        for pem in [good.clone() + BROKEN, BROKEN.to_owned() + &good] {
+            let (status, message) = told(&pem);
+            assert_eq!(status, Status::Warning, "{message}");
+            assert!(
+                message.starts_with("1 certificate, valid until ")
+                    && message.ends_with("which the API server passes over"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_ca_that_has_expired_vouches_for_nothing() {
+        let roots = |pem: String| {
+            let bundle = CaBundle::read(pem.as_bytes(), true, now());
+            bundle.roots(now()).map(|roots| roots.len())
+        };
+        let expired = certificate(-9 * DAY, -DAY);
+        assert_eq!(roots(expired.clone()), None);
+        assert_eq!(roots(expired + &certificate(-DAY, DAY)), Some(1));
     }
 
     #[test]
@@ -282,9 +321,10 @@ mod tests {
         let status = |from, until| told(&certificate(from, until)).0;
         assert_eq!(status(-100 * DAY, 15 * DAY), Status::Ok);
         assert_eq!(status(-100 * DAY, 13 * DAY), Status::Warning);
-        // An hour's certificate is renewed after two thirds of it.
-        assert_eq!(status(-2000, 1600), Status::Ok);
-        assert_eq!(status(-3000, 600), Status::Warning);
+        // An hour's certificate, which begins an hour before it is made, is renewed after two thirds of it.
+        let made_ago = |seconds: i64| status(-seconds - 3600, 3600 - seconds);
+        assert_eq!(made_ago(2300), Status::Ok);
+        assert_eq!(made_ago(2500), Status::Warning);
     }
 
     #[test]
@@ -301,8 +341,7 @@ mod tests {
 
     #[test]
     fn an_empty_bundle_before_a_url_may_be_meant() {
-        let now = Timestamp::from_second(NOW).unwrap();
-        let line = CaBundle::read(b"", false, now).line;
+        let line = CaBundle::read(b"", false, now()).line;
         assert_eq!(line.status, Status::Warning);
     }
 

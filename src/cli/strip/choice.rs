@@ -1,4 +1,4 @@
-//! Which slices have hints that zonewise gave.
+//! Which slices have hints that zonewise may have given.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,13 +6,15 @@ use serde_json::{Value, json};
 
 use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cluster::loose::Loose;
+use crate::cluster::namespace::NamespaceRecord;
 use crate::cluster::service::ServiceRecord;
 use crate::cluster::slice::{AddressType, SERVICE_NAME_LABEL, SliceRecord, service_of};
-use crate::cluster::wire::{Endpoint, EndpointSlice, Service, Wire as _};
+use crate::cluster::wire::{Endpoint, EndpointSlice, Namespace, Service, Wire as _};
 use crate::decide::opt_in::OptInSource;
 use crate::decide::who_asks;
 use crate::settings::Settings;
 
+const CORE: &str = "/api/v1";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const KUBERNETES: &str = "endpointslice-controller.k8s.io";
 
@@ -25,46 +27,84 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// Only those of these names; all where there are none.
     pub names: Vec<String>,
+    /// Only slices with these labels, as kubectl writes them.
+    pub selector: Option<String>,
 }
 
 impl Scope {
     /// The label selector of their slices.
     fn labels(&self) -> String {
-        if self.names.is_empty() {
-            return SERVICE_NAME_LABEL.to_owned();
-        }
-        format!("{SERVICE_NAME_LABEL} in ({})", self.names.join(","))
+        let services = if self.names.is_empty() {
+            SERVICE_NAME_LABEL.to_owned()
+        } else {
+            format!("{SERVICE_NAME_LABEL} in ({})", self.names.join(","))
+        };
+        let selector = self.selector.as_deref();
+        selector.map_or_else(|| services.clone(), |more| format!("{services},{more}"))
     }
 }
 
 /// The Services that ask zonewise for hints, by `namespace/name`, and what asks.
 #[derive(Debug, Default)]
 pub struct Asking {
-    asking: HashMap<String, OptInSource>,
+    settings: Settings,
+    /// Those that say something, by name.
+    namespaces: HashMap<String, NamespaceRecord>,
+    sources: HashMap<String, OptInSource>,
     /// Names that some Service has, whether it asks or not.
     known: BTreeSet<String>,
 }
 
 impl Asking {
     /// Lists the Services of a scope.
-    pub async fn list(api: &Api, scope: &Scope, settings: &Settings) -> Result<Self, Refusal> {
-        let mut services = Self::default();
-        let path = collection("/api/v1", scope.namespace.as_deref(), "services");
+    pub async fn list(api: &Api, scope: &Scope, settings: Settings) -> Result<Self, Refusal> {
+        let mut services = Self {
+            settings,
+            ..Self::default()
+        };
+        services.read_namespaces(api, scope).await?;
+        let path = collection(CORE, scope.namespace.as_deref(), "services");
         api.list(&path, None, |service: Service<Box<str>>| {
-            services.note(&service, settings);
+            services.note(&service);
         })
         .await?;
         Ok(services)
     }
 
-    fn note(&mut self, service: &Service<Box<str>>, settings: &Settings) {
+    /// Who may not read Namespaces strips what Services ask for themselves.
+    async fn read_namespaces(&mut self, api: &Api, scope: &Scope) -> Result<(), Refusal> {
+        let path = collection(CORE, None, "namespaces");
+        let mut note = |namespace: Namespace<Box<str>>| {
+            let record = NamespaceRecord::read(&namespace);
+            if !record.is_silent() {
+                self.namespaces.insert(namespace.full_name(), record);
+            }
+        };
+        let read = match &scope.namespace {
+            Some(name) => api.get(&path, name).await.map(note),
+            None => api.list(&path, None, &mut note).await,
+        };
+        match read {
+            Err(Refusal::Forbidden(_) | Refusal::NotFound(_)) => Ok(()),
+            read => read,
+        }
+    }
+
+    fn note(&mut self, service: &Service<Box<str>>) {
         let full_name = service.full_name();
         let name = full_name.split_once('/').map_or(&*full_name, |(_, n)| n);
         self.known.insert(name.to_owned());
-        let record = ServiceRecord::read(service);
-        if let Some(asked) = who_asks(&full_name, &record, None, settings) {
-            self.asking.insert(full_name, asked.source);
+        if let Some(source) = self.source(service) {
+            self.sources.insert(full_name, source);
         }
+    }
+
+    fn source(&self, service: &Service<Box<str>>) -> Option<OptInSource> {
+        let record = ServiceRecord::read(service);
+        let name = service.full_name();
+        let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
+        let namespace = self.namespaces.get(namespace);
+        who_asks(&name, &record, namespace, &self.settings).map(|asked| asked.source)
     }
 
     /// Whether any Service has this name.
@@ -72,22 +112,42 @@ impl Asking {
         self.known.contains(name)
     }
 
-    /// What is to be done with the hints of a slice.
-    pub fn judge(&self, slice: &Slice) -> Hints {
-        let Some(source) = service_of(slice).and_then(|service| self.asking.get(&service)) else {
-            return Hints::NotOurs;
-        };
-        let is_ip = SliceRecord::read(slice).address_type != AddressType::Other;
-        let endpoints = slice.endpoints.items();
-        let is_hinted = |endpoint: &Loose<Endpoint<_>>| endpoint.get().is_some_and(has_hints);
-        if !is_ip || !endpoints.iter().any(is_hinted) {
-            return Hints::None;
+    /// What asks for hints at this moment, for a Service that was listed a while ago.
+    pub async fn look_again(
+        &self,
+        api: &Api,
+        service: &str,
+    ) -> Result<Option<OptInSource>, Refusal> {
+        let (namespace, name) = service.split_once('/').unwrap_or(("", service));
+        let path = collection(CORE, Some(namespace), "services");
+        match api.get(&path, name).await {
+            Ok(service) => Ok(self.source(&service)),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
         }
-        let by_distribution = *source == OptInSource::TrafficDistribution;
-        if by_distribution && is_as_kubernetes_writes(slice) {
-            return Hints::Kubernetes;
-        }
-        Hints::Strip(Candidate::new(slice))
+    }
+
+    /// What is to be done with the hints of a slice, by the Services as they were listed.
+    fn judge(&self, slice: &Slice) -> Hints {
+        let service = service_of(slice).unwrap_or_default();
+        judge(slice, self.sources.get(&service).copied())
+    }
+}
+
+/// What is to be done with the hints of a slice, by what asks for hints for its Service.
+pub fn judge(slice: &Slice, source: Option<OptInSource>) -> Hints {
+    let Some(source) = source else {
+        return Hints::NotOurs;
+    };
+    let is_ip = SliceRecord::read(slice).address_type != AddressType::Other;
+    if !is_ip || !is_hinted(slice) {
+        return Hints::None;
+    }
+    let candidate = Candidate::new(slice);
+    if candidate.goes(Some(source)) {
+        Hints::Strip(candidate)
+    } else {
+        Hints::Kubernetes
     }
 }
 
@@ -109,6 +169,10 @@ pub enum Hints {
 pub struct Candidate {
     pub namespace: String,
     pub name: String,
+    /// Its Service, as `namespace/name`.
+    pub service: String,
+    /// Whether its hints are what Kubernetes itself gives for `PreferSameZone`.
+    is_as_kubernetes_writes: bool,
     /// The version that was looked at.
     pub version: String,
     /// The places of endpoints that have a field `hints`.
@@ -129,9 +193,20 @@ impl Candidate {
         Self {
             namespace: text(metadata.and_then(|m| m.namespace.text())),
             name: text(metadata.and_then(|m| m.name.text())),
+            service: service_of(slice).unwrap_or_default(),
+            is_as_kubernetes_writes: is_as_kubernetes_writes(slice),
             version: text(metadata.and_then(|m| m.resource_version.text())),
             hinted: with_field.iter().filter(|(_, e)| has_hints(e)).count(),
             places: with_field.into_iter().map(|(place, _)| place).collect(),
+        }
+    }
+
+    /// Whether its hints go, by what asks for hints for its Service.
+    pub fn goes(&self, source: Option<OptInSource>) -> bool {
+        match source {
+            None => false,
+            Some(OptInSource::TrafficDistribution) => !self.is_as_kubernetes_writes,
+            Some(_) => true,
         }
     }
 
@@ -222,8 +297,7 @@ mod tests {
     fn asking(services: &[Value]) -> Asking {
         let mut asking = Asking::default();
         for service in services {
-            let service = serde_json::from_value(service.clone()).unwrap();
-            asking.note(&service, &Settings::default());
+            asking.note(&serde_json::from_value(service.clone()).unwrap());
         }
         asking
     }
@@ -312,6 +386,36 @@ mod tests {
         let both = json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}},
             "spec": {"trafficDistribution": "PreferSameZone"}});
         assert!(strips(judge(service(&both), KUBERNETES, own)));
+    }
+
+    #[test]
+    fn a_slice_that_was_chosen_stays_if_its_service_has_changed_its_mind() {
+        let own = json!([endpoint("a", "a")]);
+        let Hints::Strip(candidate) = asking(&[auto()]).judge(&slice(KUBERNETES, &own)) else {
+            panic!("its hints go");
+        };
+        assert!(candidate.goes(Some(OptInSource::TopologyMode)));
+        assert!(!candidate.goes(Some(OptInSource::TrafficDistribution)));
+        assert!(!candidate.goes(None));
+        assert_eq!(candidate.service, "shop/web");
+    }
+
+    #[test]
+    fn a_selector_goes_with_the_names_of_services() {
+        let labels = |names: &[&str], selector: Option<&str>| {
+            let scope = Scope {
+                names: names.iter().map(ToString::to_string).collect(),
+                selector: selector.map(str::to_owned),
+                ..Scope::default()
+            };
+            scope.labels()
+        };
+        let label = SERVICE_NAME_LABEL;
+        assert_eq!(labels(&[], None), label);
+        assert_eq!(
+            labels(&["web", "api"], Some("team=a,tier in (x,y)")),
+            format!("{label} in (web,api),team=a,tier in (x,y)")
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One slice loses its hints.
 
-use super::choice::{Asking, Candidate, Hints, is_hinted};
+use super::choice::{Asking, Candidate, Hints, is_hinted, judge};
 use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cluster::wire::EndpointSlice;
 
@@ -12,7 +12,7 @@ const TRIES: usize = 5;
 pub enum Written {
     /// So many endpoints have lost their hints.
     Stripped(usize),
-    /// There is nothing to strip any more: somebody else did, or deleted it.
+    /// There is nothing to strip any more: somebody else did or deleted it, or its Service does not ask for hints any more.
     Nothing,
     /// The API server's answer has hints again: somebody puts them back.
     CameBack,
@@ -32,6 +32,11 @@ pub async fn strip(
     let mut again: Option<Candidate> = None;
     for _ in 0..TRIES {
         let current = again.as_ref().unwrap_or(candidate);
+        let asks = services.look_again(api, &current.service).await;
+        let asks = asks.map_err(|refusal| unreadable(&current.service, &refusal))?;
+        if !current.goes(asks) {
+            return Ok(Written::Nothing);
+        }
         let stored: Result<EndpointSlice<Box<str>>, _> = api
             .patch(&path, &current.name, dry_run, current.patch())
             .await;
@@ -49,7 +54,7 @@ pub async fn strip(
             Err(Refusal::NotFound(_)) => return Ok(Written::Nothing),
             Err(refusal) => return Err(refusal.to_string()),
         };
-        match services.judge(&slice) {
+        match judge(&slice, asks) {
             // Nobody wrote it, so the patch is refused for another reason.
             Hints::Strip(next) if next.version == current.version => {
                 return Err(refusal.to_string());
@@ -61,6 +66,14 @@ pub async fn strip(
     Err(format!(
         "somebody wrote it {TRIES} times between reading and writing; run strip again"
     ))
+}
+
+fn unreadable(service: &str, refusal: &Refusal) -> String {
+    let advice = match refusal {
+        Refusal::Forbidden(_) => "; strip needs permission to get services",
+        _ => "",
+    };
+    format!("its Service {service} can't be read: {refusal}{advice}")
 }
 
 /// Whether the version that the patch asks for may be gone. The API server calls a failed `test` unprocessable.

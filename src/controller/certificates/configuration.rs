@@ -136,7 +136,9 @@ impl ConfigurationName {
 }
 
 impl Configuration {
-    fn read(object: &Value) -> Self {
+    /// Reads what the API server answers.
+    #[must_use]
+    pub fn read(object: &Value) -> Self {
         let text = |pointer| {
             let text = object.pointer(pointer).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
@@ -147,6 +149,12 @@ impl Configuration {
             version: text("/metadata/resourceVersion"),
             webhooks: webhooks.into_iter().flatten().map(Webhook::read).collect(),
         }
+    }
+
+    /// Its uid.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
     }
 
     /// Whether every webhook of it has this bundle.

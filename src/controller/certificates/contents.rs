@@ -115,21 +115,22 @@ impl Server {
     /// Whether it may be served at this moment for these names, and is of this CA and ends no later.
     #[must_use]
     pub fn is_good(&self, ca: &Ca, rules: &Rules, now: OffsetDateTime) -> bool {
+        self.leaf.validity.holds(now)
+            && self.leaf.validity.until <= ca.certificate.validity.until
+            && self.leaf.names == rules.names_in_certificate()
+            && self.is_of(&ca.certificate, rules, now)
+    }
+
+    /// Whether this CA vouches for it at this moment.
+    #[must_use]
+    pub fn is_of(&self, ca: &Certificate, rules: &Rules, now: OffsetDateTime) -> bool {
         let Some(name) = rules.names().first() else {
             return false;
         };
         // What a certificate for *.example says is true of any name below.
         let name = name.replacen('*', "any", 1);
-        self.leaf.validity.holds(now)
-            && self.leaf.validity.until <= ca.certificate.validity.until
-            && self.leaf.names == rules.names_in_certificate()
-            && trust::check_by(
-                self.serving.chain(),
-                std::slice::from_ref(&ca.certificate),
-                &name,
-                now,
-            )
-            .is_ok()
+        let cas = std::slice::from_ref(ca);
+        trust::check_by(self.serving.chain(), cas, &name, now).is_ok()
     }
 }
 
@@ -159,6 +160,26 @@ impl Contents {
             next,
             server,
         }
+    }
+
+    /// Has these CAs trusted too, beside those that sign and before all others: of those the last go first.
+    pub fn trust_too(&mut self, cas: &[Certificate]) {
+        let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.bundle)
+            .into_iter()
+            .partition(|ca| self.is_own(ca));
+        self.bundle = own;
+        for ca in cas.iter().cloned().chain(others) {
+            if !self.bundle.contains(&ca) {
+                self.bundle.push(ca);
+            }
+        }
+    }
+
+    /// Whether this CA signs, or will.
+    #[must_use]
+    pub fn is_own(&self, certificate: &Certificate) -> bool {
+        let own = [&self.signing, &self.next].into_iter().flatten();
+        own.into_iter().any(|ca| ca.certificate == *certificate)
     }
 
     /// What goes into webhook configurations, PEM.

@@ -32,6 +32,7 @@ pub struct BundleLabels {
 pub struct CertificateMetrics {
     renewals: Family<RenewalLabels, Counter>,
     bundles: Family<BundleLabels, Counter>,
+    undone: Counter,
     trusted: Arc<Trusted>,
 }
 
@@ -47,6 +48,7 @@ impl CertificateMetrics {
         let metrics = Self {
             renewals: Family::default(),
             bundles: Family::default(),
+            undone: Counter::default(),
             trusted: Arc::new(Trusted(AtomicU8::new(NOT_KNOWN))),
         };
         registry.register_collector(Box::new(TrustedCollector(metrics.trusted.clone())));
@@ -65,6 +67,11 @@ impl CertificateMetrics {
             "zonewise_ca_bundle_writes",
             "CA bundles put into webhook configurations, by what came of it",
             metrics.bundles.clone(),
+        );
+        registry.register(
+            "zonewise_ca_bundle_undone",
+            "CA bundles that were taken out again within two minutes",
+            metrics.undone.clone(),
         );
         for usage in ["serving", "ca"] {
             for result in ["renewed", "failed"] {
@@ -87,6 +94,11 @@ impl CertificateMetrics {
     /// Counts a CA bundle that was to be put in.
     pub fn count_bundle(&self, result: &'static str) {
         self.bundles.get_or_create(&BundleLabels { result }).inc();
+    }
+
+    /// Counts a CA bundle that another tool has taken out again.
+    pub fn count_undone(&self) {
+        self.undone.inc();
     }
 
     /// Tells whether the webhook configurations trust what is served.

@@ -9,6 +9,7 @@
 use time::OffsetDateTime;
 
 use super::contents::{Ca, Contents, Server};
+use super::remembered::Remembered;
 use super::rules::Rules;
 use crate::certs::read::Certificate;
 use crate::certs::{self, Signer, Validity};
@@ -24,7 +25,7 @@ pub struct Circumstances<'a> {
     /// Whether the next CA has been in the bundle everywhere for long enough.
     pub next_is_trusted: bool,
     /// The bundle as it last was in order: replicas may serve what a CA of it signed.
-    pub remembered: &'a [Certificate],
+    pub remembered: &'a Remembered,
 }
 
 /// What is to be done.
@@ -124,9 +125,9 @@ pub fn carry_out(
         CaStep::Keep => {}
         CaStep::StartAfresh => {
             let ca = make_ca(rules, now)?;
-            after.bundle.extend_from_slice(circumstances.remembered);
             after.bundle.insert(0, ca.certificate.clone());
             (after.signing, after.next) = (Some(ca), None);
+            after.trust_too(circumstances.remembered.bundle());
         }
         CaStep::MakeNext => {
             let ca = make_ca(rules, now)?;
@@ -146,6 +147,7 @@ pub fn carry_out(
             after.signing = after.next.take();
         }
     }
+    let mut after = circumstances.remembered.added_to(&after, now);
     tidy_bundle(&mut after, now);
     if plan.server.is_some() {
         after.server = Some(sign_server(&after, rules, now)?);
@@ -175,15 +177,9 @@ fn sign_server(contents: &Contents, rules: &Rules, now: OffsetDateTime) -> Resul
 
 /// Each CA once, none that has ended or that nobody can be waiting for.
 fn tidy_bundle(contents: &mut Contents, now: OffsetDateTime) {
-    let is_own = |certificate: &Certificate| {
-        let own = [&contents.signing, &contents.next];
-        own.into_iter()
-            .flatten()
-            .any(|ca| ca.certificate == *certificate)
-    };
     let (mut kept, mut others) = (Vec::new(), 0);
     for certificate in std::mem::take(&mut contents.bundle) {
-        let own = is_own(&certificate);
+        let own = contents.is_own(&certificate);
         others += usize::from(!own);
         let stays = own || (!certificate.has_ended(now) && others <= MOST_OTHERS);
         if stays && !kept.contains(&certificate) {

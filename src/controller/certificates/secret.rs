@@ -39,7 +39,7 @@ impl SecretName {
     /// Reads it; nothing where there is none.
     ///
     /// # Errors
-    /// [`Failed::Other`].
+    /// [`Failed`], but [`Failed::Absent`].
     pub async fn get(&self, client: &Client) -> Result<Option<Secret>, Failed> {
         let request = self.requests().get(&self.name, &GetParams::default());
         match call::<DynamicObject>(client, request).await {
@@ -102,6 +102,12 @@ impl Secret {
             Some((key.clone(), value))
         };
         data.into_iter().flatten().filter_map(decode).collect()
+    }
+
+    /// Whether the API server refuses every change of what it holds.
+    #[must_use]
+    pub fn is_immutable(&self) -> bool {
+        self.0.data["immutable"] == true
     }
 
     /// Whether it names this owner.

@@ -33,6 +33,7 @@ struct Stored {
     writes_of_lease: u64,
     patched: Vec<String>,
     events: Vec<(String, String)>,
+    configuration: Option<Value>,
 }
 
 impl ApiServer {
@@ -84,6 +85,9 @@ impl ApiServer {
         self.stored().calls += 1;
         let (code, answer) = if path.contains("/leases") {
             self.stored().lease(&head.method, body)
+        } else if path.contains("/mutatingwebhookconfigurations/") {
+            let configuration = self.stored().configuration.clone();
+            configuration.map_or_else(|| (404, refusal(404, "NotFound")), |it| (200, it))
         } else if head.method == Method::PATCH {
             self.stored().patched.push(name.clone());
             let _ = self.holds.subscribe().wait_for(|holds| !holds).await;
@@ -230,7 +234,7 @@ impl Replica {
                 },
                 pace: Some(1000.0),
                 full_look: Duration::from_hours(1),
-                webhook_configuration: None,
+                webhook_configuration: Some("zonewise".to_owned()),
             },
             client: server.client(),
             claim: candidate.claim(),
@@ -435,4 +439,53 @@ async fn hints_that_followed_the_beginning_of_a_storm_come_to_what_is_held() {
     replica.loses_node("zone-b");
     assert!(replica.writer.cluster().capacity().frozen);
     replica.has_patched("web-1").await;
+}
+
+/// A webhook configuration that asks about slices with the label `hints`, and in any namespace but `bare`.
+fn narrow_configuration() -> Value {
+    let elsewhere =
+        json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["bare"]});
+    json!({"metadata": {"resourceVersion": "1"}, "webhooks": [{
+        "name": "endpointslices.zonewise.dev",
+        "clientConfig": {},
+        "rules": [{"apiGroups": ["discovery.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+            "resources": ["endpointslices"]}],
+        "objectSelector": {"matchLabels": {"hints": "please"}},
+        "namespaceSelector": {"matchExpressions": [elsewhere]},
+    }]})
+}
+
+#[tokio::test]
+async fn slices_that_the_webhook_is_not_asked_about_are_left_alone_and_missed_by_nobody() {
+    let server = ApiServer::new();
+    server.stored().configuration = Some(narrow_configuration());
+    let with = |changes: Value, mut object: Value| {
+        json_patch::merge(&mut object, &json!({"metadata": changes}));
+        object
+    };
+    let labelled = json!({"labels": {"hints": "please"}});
+    let elsewhere = json!({"namespace": "bare"});
+    let writer = cluster(
+        vec![
+            service("web", true),
+            service("api", true),
+            with(elsewhere.clone(), service("other", true)),
+        ],
+        vec![
+            slice("web", 3, false),
+            with(labelled.clone(), slice("api", 3, false)),
+            with(elsewhere, with(labelled, slice("other", 3, false))),
+        ],
+    );
+    let mut replica = Replica::start(writer, &server);
+    replica.has_patched("api-1").await;
+    let mut again = slice("web", 3, false);
+    again["metadata"]["resourceVersion"] = "3".into();
+    replica.applies_slice(&again);
+    until("one waits", || replica.metrics.drifted.get() == 1).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let patched = server.stored().patched.clone();
+    assert!(patched.iter().all(|slice| slice == "api-1"), "{patched:?}");
+    assert_eq!(replica.metrics.drifted.get(), 1);
+    assert_eq!(replica.metrics.bypassed.get(), 0);
 }

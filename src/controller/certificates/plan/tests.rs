@@ -1,6 +1,7 @@
 //! Over random histories: who is trusted by what, and what becomes of anything that may stand in the Secret.
 
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 use std::time::Duration as StdDuration;
 
 use proptest::collection::vec;
@@ -46,11 +47,19 @@ fn start() -> OffsetDateTime {
 }
 
 fn alone(now: OffsetDateTime) -> Circumstances<'static> {
+    static NOTHING: LazyLock<Remembered> = LazyLock::new(Remembered::default);
     Circumstances {
         now,
         next_is_trusted: false,
-        remembered: &[],
+        remembered: &NOTHING,
     }
+}
+
+/// What a replica remembers that has seen this Secret.
+fn remembering(data: &Data) -> Remembered {
+    let mut remembered = Remembered::default();
+    remembered.note(&Contents::read(data), true, start());
+    remembered
 }
 
 /// What is due in these circumstances, done.
@@ -410,7 +419,7 @@ fn a_ca_is_followed_in_two_steps_and_goes_at_the_next_one_but_one() {
 #[test]
 fn a_secret_that_is_gone_is_made_anew_and_the_cas_before_are_trusted_for_a_while() {
     let (rules, data) = first();
-    let remembered = Contents::read(&data).bundle;
+    let remembered = remembering(&data);
     let circumstances = Circumstances {
         remembered: &remembered,
         ..alone(start())
@@ -419,9 +428,61 @@ fn a_secret_that_is_gone_is_made_anew_and_the_cas_before_are_trusted_for_a_while
     assert_eq!(due.ca, CaStep::StartAfresh);
     let contents = Contents::read(&after);
     assert_eq!(contents.bundle.len(), 2);
-    assert_eq!(contents.bundle[1..], remembered);
+    assert_eq!(contents.bundle[1..], *remembered.bundle());
     let before = Contents::read(&data).server.unwrap();
     assert_eq!(trusts(&after[BUNDLE], &before, start()), Ok(()));
+}
+
+#[test]
+fn a_secret_that_is_put_back_to_an_older_one_keeps_the_ca_of_what_replicas_serve() {
+    let (rules, older) = first();
+    let newer = done(&Data::new(), &rules, &alone(start())).1;
+    let served = Contents::read(&newer).server.unwrap();
+    let mut remembered = remembering(&newer);
+    remembered.note(&Contents::read(&older), false, start());
+    let circumstances = Circumstances {
+        remembered: &remembered,
+        ..alone(start())
+    };
+    let (due, after) = done(&older, &rules, &circumstances);
+    assert_eq!(due, IDLE, "the older CA and its certificate are good");
+    assert_eq!(after[CERTIFICATE], older[CERTIFICATE]);
+    let offered = Contents::read(&after).server.unwrap();
+    for server in [&served, &offered] {
+        assert_eq!(trusts(&after[BUNDLE], server, start()), Ok(()));
+    }
+    let (due, again) = done(&after, &rules, &circumstances);
+    assert_eq!((due, again), (IDLE, after.clone()), "once is enough");
+    let over = start() + rules.ca_lifetime();
+    let circumstances = Circumstances {
+        now: over,
+        ..circumstances
+    };
+    let later = done(&after, &rules, &circumstances).1;
+    assert_eq!(
+        Contents::read(&later).bundle.len(),
+        1,
+        "all has ended but one"
+    );
+}
+
+#[test]
+fn a_stranger_with_many_cas_does_not_drive_out_the_ca_of_what_replicas_serve() {
+    let (rules, data) = first();
+    let mut stranger = Data::new();
+    for _ in 0..=MOST_OTHERS {
+        stranger.remove(CA_KEY);
+        stranger = done(&stranger, &rules, &alone(start())).1;
+    }
+    let remembered = remembering(&data);
+    let circumstances = Circumstances {
+        remembered: &remembered,
+        ..alone(start())
+    };
+    let after = done(&stranger, &rules, &circumstances).1;
+    let served = Contents::read(&data).server.unwrap();
+    assert_eq!(trusts(&after[BUNDLE], &served, start()), Ok(()));
+    assert_good(&after, &rules, start());
 }
 
 #[test]
