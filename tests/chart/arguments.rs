@@ -175,6 +175,14 @@ fn edges() -> Vec<Value> {
         "overloadThreshold",
         [0.0, 0.001, 0.123_456, 9.999_999, 10.0],
     ));
+    edges.extend(each("defaultHeuristic", ["Auto", "Overlap", "PreferZone"]));
+    edges.extend(each("defaultMode", ["None", "Auto", "Overlap", "PreferZone"]));
+    edges.extend(each("capacity", ["cpu", "nodes"]));
+    edges.extend(each(
+        "capacityNodeSelector",
+        ["pool", "!spot", "a=b,c!=d", "pool in (web,api)"],
+    ));
+    edges.extend(each("nodeInfoTolerance", [0.0, 0.001, 0.05, 1.0]));
     edges.extend(each("freezeNotReady", [0.0, 0.001, 1.0 / 3.0, 1.0]));
     edges.extend(each("listenAddress", ["[::]", "0.0.0.0"]));
     edges.extend(each("mode", ["Active", "Observe", "Off"]));

@@ -156,10 +156,17 @@ What decisions follow, for those who decide and those who check. A flag without 
 {{- define "zonewise.decisionArgs" -}}
 - --mode={{ include "zonewise.mode" . }}
 - --honor-traffic-distribution={{ .Values.honorTrafficDistribution }}
+- --default-heuristic={{ .Values.defaultHeuristic }}
+- --default-mode={{ .Values.defaultMode }}
 - --overload-threshold={{ .Values.overloadThreshold }}
 - --node-grace={{ .Values.nodeGrace }}
 - --freeze-not-ready={{ .Values.freezeNotReady }}
 - --excluded-node-labels={{ join "," .Values.excludedNodeLabels }}
+- --capacity={{ .Values.capacity }}
+{{- with .Values.capacityNodeSelector }}
+- {{ printf "--capacity-node-selector=%s" . | quote }}
+{{- end }}
+- --node-info-tolerance={{ .Values.nodeInfoTolerance }}
 - --own-service={{ include "zonewise.namespace" . }}/{{ include "zonewise.fullname" . }}
 {{- end }}
 
