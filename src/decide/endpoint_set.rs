@@ -135,9 +135,9 @@ pub struct EndpointSet<'a> {
 impl<'a> EndpointSet<'a> {
     /// Merges the slices that have a usable port. The first slice is the request's.
     ///
-    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand; where slices have
-    /// other numbers of a port, once for each, since kube-proxy then sends traffic to each. A ready copy in the request's
-    /// slice counts in any case, since it needs a hint.
+    /// An address that stands twice counts once, by the rank of its copies, and then by where they stand. In slices that
+    /// [`ports::variants`] tells apart it counts once in each kind, since kube-proxy then sends traffic to each number of
+    /// the port. A ready copy in the request's slice counts in any case, since it needs a hint.
     pub fn gather(
         slices: &[&'a SliceRecord],
         capacity: &MeasuredCapacity,
@@ -192,9 +192,11 @@ impl<'a> EndpointSet<'a> {
                 .then_with(by_stand)
                 .then_with(|| hints(a).cmp(&hints(b)))
         });
+        let of_request = request.and_then(|number| slices.get(number));
+        let of_request = of_request.map_or(0, |slice| slice.endpoints.len());
         let mut set = Self {
             members: Vec::with_capacity(copies.len()),
-            of_request: vec![None; request.map_or(0, |number| slices[number].endpoints.len())],
+            of_request: vec![None; of_request],
             copies,
             has_twins: false,
         };
@@ -216,14 +218,14 @@ impl<'a> EndpointSet<'a> {
                 |c: &&AddressCopy<'_>| c.record.ready && !c.record.terminating && !c.in_request;
             let is_bare = |c: &&AddressCopy<'_>| c.record.hints.zones().is_empty();
             let elsewhere = copies.iter().filter(runs_elsewhere).min_by_key(is_bare);
-            let used = Some(first).filter(|c| c.record.ready);
-            let used = used.or_else(|| {
-                let any_ready = copies.iter().any(|c| c.record.ready);
-                any_ready
-                    .then(|| used_behind_some_port(copies, &groups))
-                    .flatten()
-            });
-            if let Some(counting) = used.or(ours) {
+            let counting = if first.record.ready {
+                Some(first)
+            } else if copies.iter().any(|c| c.record.ready) {
+                used_behind_some_port(copies, &groups).or(ours)
+            } else {
+                None
+            };
+            if let Some(counting) = counting {
                 for copy in copies.iter().filter(|c| c.in_request && c.record.ready) {
                     self.of_request[copy.place] = Some(self.members.len());
                 }

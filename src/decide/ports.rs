@@ -206,3 +206,65 @@ impl Links {
         self.0[one.max(other)] = one.min(other);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::wire::EndpointSlice;
+
+    fn slice(ports: &[(&str, i64)]) -> SliceRecord {
+        let port = |(name, number): &(&str, i64)| serde_json::json!({"name": name, "port": number});
+        let ports: Vec<_> = ports.iter().map(port).collect();
+        let json = serde_json::json!({"ports": ports});
+        SliceRecord::read(&serde_json::from_value::<EndpointSlice<Box<str>>>(json).unwrap())
+    }
+
+    fn of<T>(slices: &[&[(&str, i64)]], ask: impl Fn(&[&SliceRecord]) -> T) -> T {
+        let records: Vec<SliceRecord> = slices.iter().map(|ports| slice(ports)).collect();
+        ask(&records.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ports_are_even_where_each_has_the_same_endpoints() {
+        let even = |slices: &[&[(&str, i64)]]| of(slices, are_even);
+        assert!(even(&[]));
+        assert!(even(&[&[("http", 80)], &[("http", 80)], &[]]));
+        assert!(even(&[&[("http", 80)], &[("http", 8080)]]));
+        assert!(even(&[
+            &[("http", 80), ("grpc", 90)],
+            &[("http", 81), ("grpc", 91)]
+        ]));
+        assert!(!even(&[&[("http", 80)], &[("http", 80), ("grpc", 90)]]));
+        assert!(!even(&[
+            &[("http", 80), ("grpc", 90)],
+            &[("http", 80), ("grpc", 91)]
+        ]));
+    }
+
+    #[test]
+    fn slices_with_other_numbers_of_a_port_are_told_apart_unless_they_are_linked() {
+        let variants = |slices: &[&[(&str, i64)]]| of(slices, variants);
+        let (http, other_http): (&[_], &[_]) = (&[("http", 80)], &[("http", 8080)]);
+        assert_eq!(variants(&[other_http, http, other_http]), [1, 0, 1]);
+        assert_eq!(variants(&[http, &[("grpc", 90)], other_http]), [0, 0, 1]);
+        let both: &[_] = &[("grpc", 90), ("http", 80)];
+        let other_both: &[_] = &[("grpc", 90), ("http", 8080)];
+        assert_eq!(variants(&[both, other_both]), [0, 0]);
+        assert_eq!(variants(&[http, both, other_both, other_http]), [0; 4]);
+        assert_eq!(variants(&[other_both, http, &[("grpc", 90)]]), [0, 1, 0]);
+    }
+
+    #[test]
+    fn a_port_is_looked_behind_once_for_all_that_the_same_slices_have() {
+        let slices: [&[_]; 2] = [
+            &[("a", 1), ("b", 2), ("c", 3), ("d", 4)],
+            &[("a", 1), ("b", 2), ("c", 4), ("d", 5)],
+        ];
+        let groups = of(&slices, |slices| {
+            let groups = uneven(slices).unwrap();
+            let shown = |group: &PortGroup<'_>| (group.port.name.clone(), group.numbers.clone());
+            groups.iter().map(shown).collect::<Vec<_>>()
+        });
+        assert_eq!(groups, [("a".into(), vec![0, 0]), ("c".into(), vec![0, 1])]);
+    }
+}

@@ -264,7 +264,6 @@ fn what_the_program_can_not_read_the_schema_refuses() {
             "--webhook-bind-address=[1:2]:8443",
         ),
         ("log.level", json!("verbose"), "--log-level=verbose"),
-        ("log.level", json!("info,"), "--log-level=info,"),
         (
             "log.level",
             json!("zonewise=loud"),

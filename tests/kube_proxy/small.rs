@@ -1,6 +1,6 @@
 //! Cases that fit a screen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::Stdio;
 
@@ -8,13 +8,21 @@ use serde_json::{Value, json};
 
 use crate::cases::{Case, Endpoint, Port, Slice};
 use crate::support::kube_proxy::{self, KubeProxy, Node};
+use crate::{Tally, check, ready};
 
-fn http() -> Option<Vec<Port>> {
-    Some(vec![Port {
-        name: Some("http"),
+fn port(name: &'static str, number: i64) -> Port {
+    Port {
+        name: Some(name),
         protocol: None,
-        number: Some(80),
-    }])
+        number: Some(number),
+    }
+}
+
+fn slice(ports: &[Port], endpoints: &[Endpoint]) -> Slice {
+    Slice {
+        ports: Some(ports.to_vec()),
+        endpoints: endpoints.to_vec(),
+    }
 }
 
 fn nodes() -> Vec<Node> {
@@ -27,13 +35,13 @@ fn nodes() -> Vec<Node> {
 fn zones_use_what_is_hinted_for_them_and_a_zone_that_nothing_names_uses_all() {
     let case = Case {
         nodes: nodes(),
-        slices: vec![Slice {
-            ports: http(),
-            endpoints: vec![
+        slices: vec![slice(
+            &[port("http", 80)],
+            &[
                 Endpoint::new("10.0.0.1").for_zones(&["zone-a", "zone-b"]),
                 Endpoint::new("10.0.0.2").for_zones(&["zone-b", "zone-c"]),
             ],
-        }],
+        )],
     };
     let used = KubeProxy::start().used_by_zone(&case.nodes, &case.slices_json());
     let addresses = |zone: &str| -> BTreeSet<&str> { used[zone].iter().map(|a| &**a).collect() };
@@ -42,6 +50,85 @@ fn zones_use_what_is_hinted_for_them_and_a_zone_that_nothing_names_uses_all() {
     assert_eq!(addresses("zone-c"), ["10.0.0.2"].into());
     assert_eq!(addresses("zone-d"), ["10.0.0.1", "10.0.0.2"].into());
 }
+
+// === The smallest cases that showed a bug ===
+
+/// Checks a case and returns how many ready endpoints kube-proxy has behind each port in a zone that nothing names.
+fn checked(slices: &[Slice]) -> BTreeMap<String, usize> {
+    let case = Case {
+        nodes: nodes(),
+        slices: slices.to_vec(),
+    };
+    let mut kube_proxy = KubeProxy::start();
+    check(&case, &mut kube_proxy, &mut Tally::new()).expect("all agree");
+    let uses = kube_proxy.uses(&case.nodes, &case.slices_json());
+    let on_first = uses
+        .into_iter()
+        .filter(|theirs| theirs.node == case.nodes[0].name);
+    on_first
+        .map(|theirs| (theirs.port.clone(), ready(&theirs).len()))
+        .collect()
+}
+
+fn counts<const N: usize>(counts: [(&str, usize); N]) -> BTreeMap<String, usize> {
+    counts.map(|(port, count)| (port.to_owned(), count)).into()
+}
+
+/// A pod that is going, of a Service that publishes all as ready.
+fn ending(address: &str) -> Endpoint {
+    let mut endpoint = Endpoint::new(address);
+    endpoint.conditions.terminating = Some(true);
+    endpoint
+}
+
+fn unready(address: &str) -> Endpoint {
+    let mut endpoint = Endpoint::new(address);
+    endpoint.conditions.ready = Some(false);
+    endpoint
+}
+
+#[test]
+fn an_address_is_one_endpoint_behind_a_port_with_one_number_though_another_has_two() {
+    let pod = Endpoint::new("10.0.0.1");
+    let slices = [
+        slice(&[port("http", 80), port("grpc", 90)], &[pod.clone()]),
+        slice(&[port("http", 80), port("grpc", 91)], &[pod]),
+    ];
+    assert_eq!(checked(&slices), counts([("http", 1), ("grpc", 2)]));
+}
+
+#[test]
+fn slices_with_other_numbers_are_linked_by_a_third_that_shares_a_port_with_each() {
+    let pod = Endpoint::new("10.0.0.1");
+    let slices = [
+        slice(&[port("http", 80)], &[]),
+        slice(&[port("http", 8080), port("grpc", 90)], &[pod.clone()]),
+        slice(&[port("grpc", 90)], &[pod]),
+    ];
+    assert_eq!(checked(&slices), counts([("http", 1), ("grpc", 1)]));
+}
+
+#[test]
+fn a_pod_hides_one_that_ends_under_its_address_only_behind_its_own_ports() {
+    let slices = [
+        slice(&[port("http", 80)], &[unready("10.0.0.1")]),
+        slice(&[port("http", 80), port("grpc", 90)], &[ending("10.0.0.1")]),
+    ];
+    assert_eq!(checked(&slices), counts([("http", 0), ("grpc", 1)]));
+}
+
+#[test]
+fn a_report_counts_no_pod_that_another_hides_in_whichever_slice_it_is() {
+    let http = [port("http", 80)];
+    let other = Endpoint::new("10.0.0.2").for_zones(&["zone-a"]);
+    let slices = [
+        slice(&http, &[ending("10.0.0.1"), other]),
+        slice(&http, &[unready("10.0.0.1")]),
+    ];
+    assert_eq!(checked(&slices), counts([("http", 1)]));
+}
+
+// === The program's own manners ===
 
 /// What the program says of its input before it ends.
 fn complaint(input: &str) -> String {

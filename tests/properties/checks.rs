@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Family, Hints, World};
-use crate::model::{self, KUBERNETES};
+use crate::model::{self, KUBERNETES, PortName, Spot};
 
 /// The CPU of each zone by name.
 pub type Cpus = BTreeMap<String, u64>;
@@ -57,16 +57,24 @@ pub fn check_guarantee(
     cpus: &Cpus,
     family: Family,
 ) -> TestCaseResult {
-    let numbers: BTreeMap<&String, usize> = cpus.keys().zip(0..).collect();
-    let cpus: Vec<u64> = cpus.values().copied().collect();
     let any_port = (
         ("any".to_owned(), "port".to_owned()),
         model::behind_any_port(world, family),
     );
-    for (port, endpoints) in model::behind_each_port(world, family)
-        .into_iter()
-        .chain([any_port])
-    {
+    let ports = model::behind_each_port(world, family).into_iter();
+    check_ports(world, hints, cpus, ports.chain([any_port]))
+}
+
+/// The same of the endpoints behind some ports.
+pub fn check_ports(
+    world: &World,
+    hints: &Hints,
+    cpus: &Cpus,
+    ports: impl IntoIterator<Item = (PortName, Vec<Spot>)>,
+) -> TestCaseResult {
+    let numbers: BTreeMap<&String, usize> = cpus.keys().zip(0..).collect();
+    let cpus: Vec<u64> = cpus.values().copied().collect();
+    for (port, endpoints) in ports {
         let mut counts = vec![0; cpus.len()];
         for (slice, endpoint) in endpoints {
             let hint = hints[slice][endpoint].as_ref();

@@ -63,6 +63,7 @@ pub enum Ports {
     HttpByUdp,
     Grpc,
     HttpAndGrpc,
+    HttpAndGrpcOnAnotherNumber,
     Null,
     NoNumber,
     NoneAtAll,
@@ -183,31 +184,43 @@ impl Ports {
 
     /// Name and protocol of those that kube-proxy can use.
     pub fn usable(self) -> Vec<(String, String)> {
-        let names: &[(&str, &str)] = match self {
-            Self::Http | Self::HttpOnAnotherNumber => &[("http", "TCP")],
-            Self::HttpByUdp => &[("http", "UDP")],
-            Self::Grpc => &[("grpc", "TCP")],
-            Self::HttpAndGrpc => &[("http", "TCP"), ("grpc", "TCP")],
-            Self::Null | Self::NoNumber | Self::NoneAtAll => &[],
-        };
-        names
-            .iter()
-            .map(|(name, protocol)| ((*name).to_owned(), (*protocol).to_owned()))
+        let parts = self.parts().iter();
+        parts
+            .map(|(name, protocol, _)| ((*name).to_owned(), (*protocol).to_owned()))
             .collect()
+    }
+
+    /// The number of one of them.
+    pub fn number(self, (name, protocol): &(String, String)) -> Option<u16> {
+        let mut parts = self.parts().iter();
+        let found = parts.find(|part| (part.0, part.1) == (name, protocol));
+        found.map(|(_, _, number)| *number)
+    }
+
+    fn parts(self) -> &'static [(&'static str, &'static str, u16)] {
+        match self {
+            Self::Http => &[("http", "TCP", 80)],
+            Self::HttpOnAnotherNumber => &[("http", "TCP", 8080)],
+            Self::HttpByUdp => &[("http", "UDP", 80)],
+            Self::Grpc => &[("grpc", "TCP", 90)],
+            Self::HttpAndGrpc => &[("http", "TCP", 80), ("grpc", "TCP", 90)],
+            Self::HttpAndGrpcOnAnotherNumber => &[("http", "TCP", 80), ("grpc", "TCP", 9090)],
+            Self::Null | Self::NoNumber | Self::NoneAtAll => &[],
+        }
     }
 
     fn to_json(self) -> Value {
         match self {
+            Self::Null => Value::Null,
+            Self::NoNumber => json!([{"name": "http", "port": null}]),
             Self::Http => json!([{"name": "http", "port": 80}]),
-            Self::HttpOnAnotherNumber => json!([{"name": "http", "protocol": "TCP", "port": 8080}]),
-            Self::HttpByUdp => json!([{"name": "http", "protocol": "UDP", "port": 80}]),
-            Self::Grpc => json!([{"name": "grpc", "protocol": "TCP", "port": 90}]),
             Self::HttpAndGrpc => {
                 json!([{"name": "http", "port": 80}, {"name": "grpc", "port": 90}])
             }
-            Self::Null => Value::Null,
-            Self::NoNumber => json!([{"name": "http", "port": null}]),
-            Self::NoneAtAll => json!([]),
+            _ => {
+                let port = |(name, protocol, number): &(&str, &str, u16)| json!({"name": name, "protocol": protocol, "port": number});
+                self.parts().iter().map(port).collect()
+            }
         }
     }
 }
@@ -438,9 +451,29 @@ const ZONES: [&str; 6] = [
 /// Clusters with two to four zones, or rarely one, with a Service of up to four slices and 40 pods, some of which stand
 /// twice as one of `twins` says, and none of which is hinted.
 pub fn worlds(twins: &'static [Twin]) -> impl Strategy<Value = World> {
+    worlds_with(ports(), twins)
+}
+
+/// The same with slices of which some have the same number of one port and other numbers of another, as while the ports
+/// of a Service change.
+pub fn worlds_with_changing_ports(twins: &'static [Twin]) -> impl Strategy<Value = World> {
+    let ports = vec![
+        Ports::Http,
+        Ports::HttpOnAnotherNumber,
+        Ports::Grpc,
+        Ports::HttpAndGrpc,
+        Ports::HttpAndGrpcOnAnotherNumber,
+    ];
+    worlds_with(select(ports), twins)
+}
+
+fn worlds_with(
+    ports: impl Strategy<Value = Ports>,
+    twins: &'static [Twin],
+) -> impl Strategy<Value = World> {
     (
         nodes(),
-        vec((family(), ports()), 1..=4),
+        vec((family(), ports), 1..=4),
         any::<bool>(),
         vec(pod(twins), 0..=40),
         0u8..10,
