@@ -1,6 +1,9 @@
 //! Times the planner on the endpoints that `peers addhints` (benches/peers) gives to Kubernetes' topology cache.
 //!
 //! - `auto`: heuristic Auto alone, from the zones of endpoints to the zones of hints.
+//! - `overlap`: heuristic Overlap alone, by zones and endpoints, in zones that have more or fewer endpoints than they need:
+//!   `fresh` without hints, and `kept` where one endpoint in eight is new, beside `auto` for the same endpoints, which
+//!   refuses where they are too few for it.
 //! - `decide`: what one request asks: a snapshot of the store, and the hints of one slice among its siblings.
 //! - `decide_whole`: the same with all endpoints in one slice, which gives what one call of `AddHints` gives.
 //! - `look_at_all`: a look at each of 10,000 Services of 10 endpoints on 5,000 nodes, which a change of capacity asks.
@@ -21,10 +24,18 @@ use zonewise::controller::look::look;
 use zonewise::decide::{Decision, Snapshot, Verdict, decide};
 use zonewise::planner::allocation::Threshold;
 use zonewise::planner::auto::Origin;
-use zonewise::planner::plan;
+use zonewise::planner::keep::KeepRules;
+use zonewise::planner::zone_set::ZoneSet;
+use zonewise::planner::{overlap, plan};
 use zonewise::settings::Settings;
 
 const SIZES: [usize; 3] = [12, 100, 1000];
+
+/// Zones and endpoints: those that its bounds are given for, a small Service, and a large one.
+const OVERLAP_SIZES: [(u64, usize); 5] = [(3, 5), (3, 11), (3, 18), (8, 48), (3, 1000)];
+
+/// Zones of endpoints in a row, some with twice as many as others.
+const UNEVEN: [u16; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 3];
 
 /// How many endpoints the EndpointSlice controller puts in one slice unless it is told otherwise.
 const SLICES_HOLD: usize = 100;
@@ -46,6 +57,7 @@ fn main() {
         .measurement_time(Duration::from_secs(3))
         .configure_from_args();
     time_auto(&mut criterion);
+    time_overlap(&mut criterion);
     time_decisions(&mut criterion);
     time_looks(&mut criterion);
     time_large_looks(&mut criterion);
@@ -75,6 +87,67 @@ fn time_auto(criterion: &mut Criterion) {
             });
         });
     }
+}
+
+fn time_overlap(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("overlap");
+    for (zones, endpoints) in OVERLAP_SIZES {
+        let weights: Vec<u64> = (0..zones).map(|zone| 4000 + 1000 * (zone % 3)).collect();
+        let zone_of =
+            |i: usize| Origin::Zone(UNEVEN[i % UNEVEN.len()] % u16::try_from(zones).unwrap_or(1));
+        let origins: Vec<Origin> = (0..endpoints).map(zone_of).collect();
+        let fresh: Vec<overlap::Endpoint> = origins.iter().map(|&origin| bare(origin)).collect();
+        let kept = mostly_hinted(&weights, &fresh);
+        let size = format!("{zones}x{endpoints}");
+        group.throughput(throughput(endpoints));
+        for (name, endpoints) in [("fresh", &fresh), ("kept", &kept)] {
+            group.bench_function(BenchmarkId::new(name, &size), |bencher| {
+                bencher.iter(|| plan_overlap(black_box(&weights), black_box(endpoints)));
+            });
+        }
+        group.bench_function(BenchmarkId::new("auto", &size), |bencher| {
+            bencher.iter(|| {
+                plan::auto(
+                    black_box(&weights),
+                    Threshold::KUBERNETES,
+                    black_box(&origins),
+                )
+            });
+        });
+    }
+}
+
+fn bare(origin: Origin) -> overlap::Endpoint {
+    overlap::Endpoint {
+        origin,
+        hints: ZoneSet::EMPTY,
+        fixed: false,
+        slice: 0,
+    }
+}
+
+/// The same endpoints with the hints that they are given, but every eighth.
+fn mostly_hinted(weights: &[u64], endpoints: &[overlap::Endpoint]) -> Vec<overlap::Endpoint> {
+    let plan = plan_overlap(weights, endpoints).expect("there is a plan");
+    let mut hinted = endpoints.to_vec();
+    for (i, (endpoint, hints)) in hinted.iter_mut().zip(plan.hints).enumerate() {
+        if i % 8 > 0 {
+            endpoint.hints = hints;
+        }
+    }
+    hinted
+}
+
+fn plan_overlap(
+    weights: &[u64],
+    endpoints: &[overlap::Endpoint],
+) -> Result<overlap::Plan, overlap::Refusal> {
+    overlap::plan(
+        weights,
+        Threshold::KUBERNETES,
+        KeepRules::default(),
+        endpoints,
+    )
 }
 
 fn time_decisions(criterion: &mut Criterion) {

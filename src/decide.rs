@@ -5,14 +5,17 @@
 
 pub mod endpoint_set;
 mod hints;
+pub mod judged;
 pub mod opt_in;
 pub mod ports;
+pub mod whole;
 pub mod zones;
 
 use std::sync::Arc;
 
 use self::endpoint_set::{EndpointSet, Stand};
 use self::hints::PlanRules;
+pub use self::hints::{Overloaded, ShortZone};
 use self::opt_in::{Mistake, OptIn, OptInSource, Owner};
 use self::zones::Zones;
 use crate::cluster::annotations::{Invalid, Said, ZONE_WEIGHTS};
@@ -186,6 +189,38 @@ impl<'a> Snapshot<'a> {
             namespace: self.namespace.clone(),
             synced: self.synced,
         }
+    }
+
+    /// The same with another Service in place of the one that is known, or of none, and its slices as they are.
+    #[must_use]
+    pub fn with_service(&self, service: ServiceRecord) -> Self {
+        let known = self.service.as_deref();
+        let state = ServiceState {
+            service: Some(Arc::new(service)),
+            slices: known.map(|state| state.slices.clone()).unwrap_or_default(),
+            last_logged: known
+                .map(|state| state.last_logged.clone())
+                .unwrap_or_default(),
+        };
+        Self {
+            cluster: self.cluster,
+            capacity: self.capacity.clone(),
+            service: Some(Arc::new(state)),
+            namespace: self.namespace.clone(),
+            synced: self.synced,
+        }
+    }
+
+    /// Whether everything that decisions are made from has been listed once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The Namespace, where it says anything.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&NamespaceRecord> {
+        self.namespace.as_deref()
     }
 
     /// The Service, where it or a slice of it is known.
@@ -493,14 +528,7 @@ fn plan_slice(
     asked: &Asked,
     settings: &Settings,
 ) -> Result<Vec<ZoneSet>, Refusal> {
-    let siblings = state.slices.iter().map(|sibling| &**sibling);
-    // One whose address type can't be read may be of this one.
-    let may_be_ours = |s: &SliceRecord| {
-        s.address_type == slice.address_type
-            || (s.address_type == AddressType::Other && s.odd_field.is_some())
-    };
-    let siblings = siblings.filter(|s| s.name != slice.name && may_be_ours(s));
-    let slices: Vec<&SliceRecord> = std::iter::once(slice).chain(siblings).collect();
+    let slices = slices_of_set(state, slice);
     let is_odd = |slice: &&&SliceRecord| slice.odd_field.is_some();
     if let Some(odd) = slices.iter().find(is_odd) {
         let (name, field) = (odd.name.clone(), odd.odd_field.unwrap_or_default());
@@ -518,12 +546,7 @@ fn plan_slice(
         return Err(Refusal::strip(Reason::WeighedZonesWithoutCapacity));
     }
     let set = EndpointSet::gather(&slices, &snapshot.capacity, |record| snapshot.stand(record));
-    let rules = PlanRules {
-        heuristic: asked.heuristic,
-        threshold: asked.threshold,
-        keep: settings.keep,
-    };
-    match hints::plan(&zones, &slices, &set, rules) {
+    match hints::plan(&zones, &slices, &set, plan_rules(asked, settings)) {
         Ok(hints) => Ok(set.project(&hints)),
         // What Kubernetes itself wrote then says no less.
         Err(reason @ Reason::NoBetterThanNone)
@@ -532,5 +555,25 @@ fn plan_slice(
             Err(Refusal::untouched(reason))
         }
         Err(reason) => Err(Refusal::strip(reason)),
+    }
+}
+
+/// The slices of a Service that make one endpoint set with `slice`, which comes first.
+fn slices_of_set<'a>(state: &'a ServiceState, slice: &'a SliceRecord) -> Vec<&'a SliceRecord> {
+    let siblings = state.slices.iter().map(|sibling| &**sibling);
+    // One whose address type can't be read may be of this one.
+    let may_be_ours = |s: &SliceRecord| {
+        s.address_type == slice.address_type
+            || (s.address_type == AddressType::Other && s.odd_field.is_some())
+    };
+    let siblings = siblings.filter(|s| s.name != slice.name && may_be_ours(s));
+    std::iter::once(slice).chain(siblings).collect()
+}
+
+fn plan_rules(asked: &Asked, settings: &Settings) -> PlanRules {
+    PlanRules {
+        heuristic: asked.heuristic,
+        threshold: asked.threshold,
+        keep: settings.keep,
     }
 }

@@ -35,11 +35,25 @@ impl Mode {
     }
 }
 
+/// What is said of people's own annotations and hints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Validation {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Whoever makes a mistake is warned.
+    Warn,
+    /// A write whose author made a mistake with it is refused.
+    Enforce,
+}
+
 /// Settings of decisions.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// What is done with decisions.
     pub mode: Mode,
+    /// What is said of people's own annotations and hints.
+    pub validation: Validation,
     /// The overload threshold.
     pub threshold: Threshold,
     /// When hints that meet the guarantee give way to better ones.
@@ -62,6 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Active,
+            validation: Validation::Off,
             threshold: Threshold::KUBERNETES,
             keep: KeepRules::default(),
             honor_traffic_distribution: true,

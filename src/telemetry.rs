@@ -128,13 +128,13 @@ impl<W: fmt::Write> fmt::Write for OneLine<W> {
 /// Labels of `zonewise_admission_requests_total`, all from fixed sets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct AdmissionLabels {
-    /// `mutate`.
+    /// `mutate` or `validate`.
     pub webhook: &'static str,
     /// `CREATE`, `UPDATE` or `OTHER`.
     pub operation: &'static str,
     /// The word of the verdict.
     pub decision: &'static str,
-    /// The word of the reason.
+    /// The word of the reason, or of the first fault.
     pub reason: &'static str,
 }
 

@@ -65,6 +65,29 @@ pub fn for_a_line(text: &str) -> String {
     cut
 }
 
+/// A text cut to at most so many characters, three dots being the last of one that is longer; between words where that costs
+/// little.
+#[must_use]
+pub fn at_most(text: &str, most: usize) -> String {
+    const DOTS: &str = "...";
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(DOTS.len());
+    let end = text
+        .char_indices()
+        .nth(room)
+        .map_or(text.len(), |(at, _)| at);
+    let kept = &text[..end];
+    let between_words = kept
+        .rfind(' ')
+        .filter(|space| kept.len() - space <= most / 8);
+    kept[..between_words.unwrap_or(end)]
+        .trim_end_matches([' ', ',', ';', ':'])
+        .to_owned()
+        + DOTS
+}
+
 /// An error with its causes, of which the outermost alone says little. Some errors say their cause themselves.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
@@ -103,6 +126,15 @@ mod tests {
         assert_eq!(meant("disable"), Some("Disabled"));
         assert_eq!(["", "cilium", "PreferZone"].map(meant), [None; 3]);
         assert_eq!(nearest("wbe", ["api", "web"]), Some("web"));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_words_or_else_within_one() {
+        assert_eq!(at_most("as it is", 8), "as it is");
+        assert_eq!(at_most("ä".repeat(8).as_str(), 8), "ä".repeat(8));
+        let words = "one two three four five six seven eight nine ten";
+        assert_eq!(at_most(words, 40), "one two three four five six seven...");
+        assert_eq!(at_most(&"x".repeat(50), 40), "x".repeat(37) + "...");
     }
 
     #[derive(Debug, thiserror::Error)]

@@ -43,6 +43,8 @@ mod switches;
 mod tools;
 #[path = "chart/umbrella.rs"]
 mod umbrella;
+#[path = "chart/validation.rs"]
+mod validation;
 #[path = "chart/values.rs"]
 mod values;
 #[path = "support/wait.rs"]

@@ -28,13 +28,13 @@ use crate::server::drain::{self, Drain, DrainControl, Phase};
 use crate::server::routes::{self, App, Bodies};
 use crate::server::tls;
 use crate::server::{Limits, Server, bind, descriptors};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Settings, Validation};
 use crate::telemetry::{self, Human, LogFormat, Metrics, Readiness, VERSION};
 
 /// Serve the webhook
 ///
 /// Watches Nodes, Services and EndpointSlices of a cluster, or reads them from files, and answers the API server's
-/// reviews on /mutate. Needs permission to list and watch nodes, namespaces, services and
+/// reviews on /mutate and /validate. Needs permission to list and watch nodes, namespaces, services and
 /// endpointslices.discovery.k8s.io.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -46,6 +46,18 @@ pub struct Args {
     source: SourceArgs,
     #[command(flatten)]
     decisions: DecisionArgs,
+    /// What people are told who write annotations or hints that can't be right, on /validate: nothing, a warning, or that
+    /// their write is refused
+    #[arg(
+        long,
+        env = "ZONEWISE_VALIDATION",
+        value_enum,
+        default_value_t,
+        ignore_case = true,
+        help_heading = "Decisions",
+        value_name = "VALIDATION"
+    )]
+    validation: Validation,
     #[command(flatten)]
     controller: ControllerArgs,
     #[command(flatten)]
@@ -304,6 +316,7 @@ impl Args {
             settings: Arc::new(Settings {
                 panic_on_service: self.panic_on_service.clone(),
                 replica: self.controller.replica_name(),
+                validation: self.validation,
                 ..self.decisions.settings()
             }),
             metrics,

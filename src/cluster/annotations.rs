@@ -20,6 +20,9 @@ pub const ZONE_WEIGHTS: &str = "zonewise.dev/zone-weights";
 /// On a Namespace, what is done with decisions on its Services: `Active`, `Observe` or `Off`.
 pub const MODE: &str = "zonewise.dev/mode";
 
+/// The annotations of zonewise's own that a Service may have.
+pub const ON_SERVICES: [&str; 2] = [OVERLOAD_THRESHOLD, ZONE_WEIGHTS];
+
 /// What values and annotations of zonewise's own begin with.
 pub const OWN_PREFIX: &str = "zonewise.dev/";
 
@@ -111,6 +114,16 @@ impl Annotations {
             zone_weights: annotation(ZONE_WEIGHTS).map(read_zone_weights),
             mode: annotation(MODE).map(read_mode),
         }
+    }
+
+    /// Those of a Service's annotations that can't be used, whether they count or not.
+    pub fn mistakes(&self) -> impl Iterator<Item = Invalid> {
+        let threshold = self.threshold.as_ref().and_then(|said| said.as_ref().err());
+        let weights = self.zone_weights.as_ref();
+        let weights = weights.and_then(|said| said.as_ref().err());
+        let parameters = [threshold, weights].into_iter().flatten();
+        let parameters = parameters.map(|invalid| Invalid::clone(invalid));
+        self.unknown_heuristic().into_iter().chain(parameters)
     }
 
     /// The topology annotation, if it names a heuristic of zonewise's that there is none of.

@@ -66,6 +66,7 @@ wire!(
         uid: T,
         resource_version: T,
         creation_timestamp: T,
+        deletion_timestamp: T,
         labels: Pairs<T>,
         annotations: Pairs<T>,
     }

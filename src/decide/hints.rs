@@ -1,7 +1,10 @@
 //! Hints for one slice beside those that the other slices of its Service have.
 
 mod auto;
+mod overloaded;
 mod shared;
+
+pub use overloaded::{Overloaded, ShortZone};
 
 use super::endpoint_set::{EndpointSet, Member, Stand};
 use super::ports::{self, PortGroup};
@@ -49,6 +52,27 @@ pub(super) fn plan(
         Heuristic::PreferZone => shared::prefer_zone(&ground),
     };
     hints.map(|hints| ground.complete(hints))
+}
+
+/// What is wrong with the hints that the members have, where kube-proxy follows them behind a port of the request's slice.
+///
+/// # Errors
+/// Why that can't be told.
+pub(super) fn overloaded(
+    zones: &Zones<'_>,
+    slices: &[&SliceRecord],
+    set: &EndpointSet<'_>,
+    rules: PlanRules,
+) -> Result<Option<Overloaded>, Reason> {
+    let ground = Ground {
+        zones,
+        slices,
+        set,
+        origins: origins(zones, set)?,
+        ports: ports::uneven(slices)?,
+        rules,
+    };
+    Ok(ground.overloaded())
 }
 
 fn origins(zones: &Zones<'_>, set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {

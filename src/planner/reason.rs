@@ -116,7 +116,9 @@ impl Overload {
         }
     }
 
-    fn percent(self) -> String {
+    /// In percent, with its sign.
+    #[must_use]
+    pub fn percent(self) -> String {
         format!("{}%", f64::from(self.thousandths) / 10.0)
     }
 }
@@ -537,7 +539,9 @@ fn describe(missing: &Missing) -> String {
 }
 
 /// A threshold in percent, rounded up to a tenth so that what is advised works.
-fn percent(threshold: Threshold) -> String {
+/// A threshold in percent, with its sign.
+#[must_use]
+pub fn percent(threshold: Threshold) -> String {
     let tenths = (threshold.as_fraction() * 1000.0 - 1e-9).ceil();
     format!("{}%", tenths / 10.0)
 }

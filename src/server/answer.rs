@@ -12,24 +12,48 @@ use super::routes::App;
 use crate::telemetry::AdmissionLabels;
 use crate::webhook::decided::Decided;
 use crate::webhook::mutate::{self, Answer};
+use crate::webhook::validate::{self, Told};
+
+/// What is asked of zonewise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Webhook {
+    /// Which hints a slice gets.
+    Mutate,
+    /// What is wrong with what a person writes.
+    Validate,
+}
+
+impl Webhook {
+    /// Its word in metrics.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+}
 
 /// Reads a review and answers it before `deadline`.
 pub(super) async fn answer(
     app: &App,
+    webhook: Webhook,
     request: Request,
     deadline: Instant,
 ) -> Result<Bytes, Refused> {
     let (body, room) = app.bodies.read(request, deadline).await?;
     let start = Instant::now();
     let reviewed = if body.len() > LARGE {
-        review_aside(app.clone(), body, room, deadline).await
+        review_aside(app.clone(), webhook, body, room, deadline).await
     } else {
-        review(app, body, room, deadline)
+        review(app, webhook, body, room, deadline)
     }?;
     app.metrics
         .count_admission(&reviewed.labels, start.elapsed());
     if let Some(decided) = reviewed.decided {
         decided.tell();
+    }
+    if let Some(told) = reviewed.told {
+        told.tell();
     }
     Ok(reviewed.answer)
 }
@@ -38,6 +62,7 @@ pub(super) async fn answer(
 struct Reviewed {
     labels: AdmissionLabels,
     decided: Option<Decided>,
+    told: Option<Told>,
     answer: Bytes,
 }
 
@@ -45,6 +70,7 @@ struct Reviewed {
 /// as processors.
 async fn review_aside(
     app: App,
+    webhook: Webhook,
     body: Bytes,
     room: Room,
     deadline: Instant,
@@ -54,7 +80,7 @@ async fn review_aside(
         .await
         .map_err(|_| Refused::Overdue)?;
     let work = tokio::task::spawn_blocking(move || {
-        let reviewed = review(&app, body, room, deadline);
+        let reviewed = review(&app, webhook, body, room, deadline);
         drop(place);
         reviewed
     });
@@ -64,21 +90,28 @@ async fn review_aside(
         .map_err(|_| Refused::Panicked)?
 }
 
-fn review(app: &App, body: Bytes, mut room: Room, deadline: Instant) -> Result<Reviewed, Refused> {
+fn review(
+    app: &App,
+    webhook: Webhook,
+    body: Bytes,
+    mut room: Room,
+    deadline: Instant,
+) -> Result<Reviewed, Refused> {
     if Instant::now() >= deadline {
         return Err(Refused::Overdue);
     }
-    let answer = mutate_or_allow(app, &body)?;
+    let answer = answer_or_allow(app, webhook, &body)?;
     drop(body);
     room.resize(answer.body.len())?;
     Ok(Reviewed {
         labels: AdmissionLabels {
-            webhook: "mutate",
+            webhook: webhook.word(),
             operation: answer.operation.word(),
             decision: answer.decision,
             reason: answer.reason,
         },
         decided: answer.decided,
+        told: answer.told,
         answer: Bytes::from_owner(Charged {
             answer: answer.body,
             _room: room,
@@ -98,15 +131,19 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// A panic must cost its own patch and no more; nothing that it could leave half done is shared.
-fn mutate_or_allow(app: &App, body: &[u8]) -> Result<Answer, Refused> {
-    let answer = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        mutate::mutate(body, &app.cluster, &app.settings)
+/// A panic must cost its own answer and no more; nothing that it could leave half done is shared.
+fn answer_or_allow(app: &App, webhook: Webhook, body: &[u8]) -> Result<Answer, Refused> {
+    let answer = std::panic::catch_unwind(AssertUnwindSafe(|| match webhook {
+        Webhook::Mutate => mutate::mutate(body, &app.cluster, &app.settings),
+        Webhook::Validate => validate::validate(body, &app.cluster, &app.settings),
     }));
     if let Ok(answer) = answer {
         return Ok(answer?);
     }
-    let allowed = std::panic::catch_unwind(|| mutate::allow_untouched(body));
+    let allowed = std::panic::catch_unwind(|| match webhook {
+        Webhook::Mutate => mutate::allow_untouched(body),
+        Webhook::Validate => validate::allow_unjudged(body),
+    });
     allowed.ok().flatten().ok_or(Refused::Panicked)
 }
 
@@ -128,7 +165,7 @@ mod tests {
     use crate::cluster::files::Objects;
     use crate::cluster::store::StoreRules;
     use crate::server::request::Bodies;
-    use crate::settings::Settings;
+    use crate::settings::{Settings, Validation};
     use crate::telemetry::{Metrics, Readiness};
 
     const CLUSTER: &str = r#"
@@ -195,9 +232,11 @@ spec: {clusterIP: 10.0.0.1}
         assert_eq!(places, processors.div_ceil(2));
         let all = u32::try_from(places).unwrap();
         let taken = app.bodies.places.acquire_many(all).await.unwrap();
-        let mut large = Box::pin(answer(&app, review(LARGE + 1), far()));
+        let mut large = Box::pin(answer(&app, Webhook::Mutate, review(LARGE + 1), far()));
         assert!((&mut large).now_or_never().is_none());
-        let small = answer(&app, review(LARGE), far()).await.unwrap();
+        let small = answer(&app, Webhook::Mutate, review(LARGE), far())
+            .await
+            .unwrap();
         assert!((&mut large).now_or_never().is_none());
         drop(taken);
         assert_eq!(large.await.unwrap(), small);
@@ -210,13 +249,19 @@ spec: {clusterIP: 10.0.0.1}
         let all = u32::try_from(app.bodies.places.available_permits()).unwrap();
         let taken = app.bodies.places.acquire_many(all).await.unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
-        let refused = answer(&app, review(LARGE + 1), soon).await.unwrap_err();
+        let refused = answer(&app, Webhook::Mutate, review(LARGE + 1), soon)
+            .await
+            .unwrap_err();
         assert_eq!(
             (refused.status().as_u16(), refused.limit()),
             (504, "deadline")
         );
         drop(taken);
-        assert!(answer(&app, review(LARGE + 1), far()).await.is_ok());
+        assert!(
+            answer(&app, Webhook::Mutate, review(LARGE + 1), far())
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]
@@ -226,14 +271,49 @@ spec: {clusterIP: 10.0.0.1}
             state.last_logged[0].load(Ordering::Relaxed)
         };
         let small = app(2048);
-        let refused = answer(&small, review(0), far()).await.unwrap_err();
+        let refused = answer(&small, Webhook::Mutate, review(0), far())
+            .await
+            .unwrap_err();
         assert_eq!(
             (refused.status().as_u16(), refused.limit()),
             (503, "in-flight-bytes")
         );
         assert_eq!(logged(&small), 0);
         let large = app(4096);
-        answer(&large, review(0), far()).await.unwrap();
+        answer(&large, Webhook::Mutate, review(0), far())
+            .await
+            .unwrap();
         assert_ne!(logged(&large), 0);
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_judging_allows_the_write() {
+        let mut app = app(64 << 20);
+        app.settings = Arc::new(Settings {
+            validation: Validation::Enforce,
+            panic_on_service: Some("shop/web".to_owned()),
+            ..Settings::default()
+        });
+        let review = json!({"request": {
+            "uid": "1", "kind": {"group": "", "version": "v1", "kind": "Service"}, "operation": "CREATE",
+            "namespace": "shop", "userInfo": {"username": "jane"},
+            "object": {"metadata": {"name": "web", "annotations": {"zonewise.dev/nothing": ""}}},
+        }})
+        .to_string();
+        let request = Request::builder()
+            .header(header::CONTENT_LENGTH, review.len())
+            .body(Body::from(review))
+            .unwrap();
+        let answer = answer(&app, Webhook::Validate, request, far()).await;
+        let answer: serde_json::Value = serde_json::from_slice(&answer.unwrap()).unwrap();
+        assert_eq!(answer["response"], json!({"uid": "1", "allowed": true}));
+        let labels = AdmissionLabels {
+            webhook: "validate",
+            operation: "CREATE",
+            decision: "Allowed",
+            reason: "Panic",
+        };
+        let counted = app.metrics.admission_requests.get_or_create(&labels).get();
+        assert_eq!(counted, 1);
     }
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
-use super::answer;
+use super::answer::{self, Webhook};
 use super::clients;
 pub use super::request::Bodies;
 use super::request::Refused;
@@ -38,6 +38,7 @@ pub struct App {
 pub fn webhook(app: App) -> Router {
     Router::new()
         .route("/mutate", post(serve_mutate))
+        .route("/validate", post(serve_validate))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(not_found)
@@ -75,7 +76,7 @@ pub async fn readyz(State(app): State<App>) -> Response {
 async fn not_found() -> (StatusCode, &'static str) {
     (
         StatusCode::NOT_FOUND,
-        "there is /mutate for reviews, /healthz and /readyz\n",
+        "there is /mutate and /validate for reviews, /healthz and /readyz\n",
     )
 }
 
@@ -106,11 +107,23 @@ async fn serve_mutate(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Response {
+    serve(app, Webhook::Mutate, &parameters, request).await
+}
+
+async fn serve_validate(
+    State(app): State<App>,
+    Query(parameters): Query<Parameters>,
+    request: Request,
+) -> Response {
+    serve(app, Webhook::Validate, &parameters, request).await
+}
+
+async fn serve(app: App, webhook: Webhook, parameters: &Parameters, request: Request) -> Response {
     if let Err(refused) = clients::admit(request.extensions()) {
         return refuse(&app, refused);
     }
     let deadline = app.bodies.deadline(parameters.patience());
-    match answer::answer(&app, request, deadline).await {
+    match answer::answer(&app, webhook, request, deadline).await {
         Ok(answer) => ([(header::CONTENT_TYPE, JSON)], answer).into_response(),
         Err(refused) => refuse(&app, refused),
     }

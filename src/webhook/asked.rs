@@ -2,14 +2,12 @@
 //! [`LABEL`] is answered with a warning, which the API server hands on to whoever sent it.
 
 use super::review::Request;
+use super::warnings::MOST;
 use crate::cluster::wire::Wire as _;
 use crate::telemetry::VERSION;
 
 /// The label of a slice that asks who is asked; its value comes back.
 pub const LABEL: &str = "zonewise.dev/check";
-
-/// The most characters of a warning: the API server cuts longer ones when there are many.
-const MOST: usize = 120;
 
 /// The warning that a request asks for, from the replica of this name: nothing but for a dry run.
 #[must_use]

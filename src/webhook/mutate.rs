@@ -3,15 +3,17 @@
 use super::asked;
 use super::decided::Decided;
 use super::patch::{self, Idle, Wanted, ZoneNames};
-use super::review::{self, BadReview, Operation};
+use super::review::{self, BadReview, Operation, Request};
 use super::stored::{self, StoredEndpoints};
+use super::validate::Told;
+use super::warnings::warning;
 use crate::cluster::loose::WireText;
 use crate::cluster::slice::{self, SliceRecord};
 use crate::cluster::store::Cluster;
 use crate::cluster::wire::EndpointSlice;
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::zone_set::ZoneSet;
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Settings, Validation};
 
 /// An answer, and what metrics say of it.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Answer {
     pub reason: &'static str,
     /// What the log is to be told once the answer goes out; nothing of a dry run, which leaves no trace.
     pub decided: Option<Decided>,
+    /// The same of a person who was warned or refused something.
+    pub told: Option<Told>,
 }
 
 /// Answers a review.
@@ -39,18 +43,13 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
     let request = review::parse(body)?;
     let operation = request.operation();
     let Some(object) = request.slice() else {
-        return Ok(Answer {
-            body: review::allow(&request, None, None),
-            operation,
-            decision: Verdict::Untouched.word(),
-            reason: "OtherKind",
-            decided: None,
-        });
+        return Ok(untouched(&request, "OtherKind"));
     };
     // The namespace is the request's: the object may not say.
     let service = slice::service_in(request.namespace(), object);
     let snapshot = Snapshot::take(cluster, service.as_deref());
     let mut slice = SliceRecord::read(object);
+    let handmade = is_handmade(&request, &slice, settings).then(|| slice.clone());
     let stored = StoredEndpoints::of(request.stored());
     stored::take_stored_hints(&mut slice, object, &stored);
     let decision = decide(&snapshot, service.as_deref(), &slice, settings);
@@ -59,9 +58,13 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
         Mode::Observe | Mode::Off => None,
     };
     let state = snapshot.service().filter(|_| !request.is_dry_run());
-    let warning = asked::warning(&request, &settings.replica);
+    let replaced = handmade.filter(|sent| patch.is_some() && !decision.is_carried_out(sent));
+    let warnings = asked::warning(&request, &settings.replica).into_iter();
+    let warnings: Vec<String> = warnings
+        .chain(replaced.map(|_| warning(REPLACED)))
+        .collect();
     Ok(Answer {
-        body: review::allow(&request, patch.as_deref(), warning.as_deref()),
+        body: review::allow(&request, patch.as_deref(), &warnings),
         operation,
         decision: decision.verdict.word(),
         reason: decision.reason_word(),
@@ -72,7 +75,35 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
             address_type: slice.address_type,
             decision,
         }),
+        told: None,
     })
+}
+
+/// What a person is told whose hints give way.
+const REPLACED: &str =
+    "zonewise decides on the hints of this slice; those that were sent are not stored";
+
+/// Whether a person who is to be warned wrote these hints: others than are stored, on the same endpoints or on a new slice.
+fn is_handmade(request: &Request<'_>, sent: &SliceRecord, settings: &Settings) -> bool {
+    let is_hinted = || sent.endpoints.iter().any(|e| !e.hints.zones().is_empty());
+    settings.validation != Validation::Off
+        && request.user.is_person()
+        && match request.operation() {
+            Operation::Create => is_hinted(),
+            _ => request.object.changes_only_hints_of(&request.old_object),
+        }
+}
+
+/// The answer that leaves the object as it is.
+fn untouched(request: &Request<'_>, reason: &'static str) -> Answer {
+    Answer {
+        body: review::allow(request, None, &[]),
+        operation: request.operation(),
+        decision: Verdict::Untouched.word(),
+        reason,
+        decided: None,
+        told: None,
+    }
 }
 
 /// The answer when a decision failed in a way that should never be: allowed, untouched.
@@ -80,11 +111,8 @@ pub fn mutate(body: &[u8], cluster: &Cluster, settings: &Settings) -> Result<Ans
 pub fn allow_untouched(body: &[u8]) -> Option<Answer> {
     let request = review::parse(body).ok()?;
     Some(Answer {
-        body: review::allow(&request, None, None),
         operation: Operation::Other,
-        decision: Verdict::Untouched.word(),
-        reason: "Panic",
-        decided: None,
+        ..untouched(&request, "Panic")
     })
 }
 

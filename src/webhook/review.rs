@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::json::{self, Fault, Problem, Reader, Type};
 use super::patch::Idle;
+use super::person::{self, User};
 use super::sent::SentSlice;
-use crate::cluster::loose::Text;
+use crate::cluster::loose::{Loose, Text};
 use crate::cluster::wire::EndpointSlice;
 
 /// Why a body is no review. The sentence goes to whoever sent it.
@@ -44,10 +45,14 @@ pub struct Request<'a> {
     namespace: Cow<'a, str>,
     sub_resource: Cow<'a, str>,
     dry_run: bool,
-    /// The object as it is about to be written.
+    /// Who sent it.
+    pub user: User<'a>,
+    /// The object as it is about to be written, read as a slice.
     pub object: SentSlice<'a>,
-    /// The object as it is stored.
+    /// The object as it is stored, read as a slice.
     pub old_object: SentSlice<'a>,
+    /// The text of these two.
+    texts: [&'a str; 2],
 }
 
 #[derive(Debug, Default)]
@@ -133,13 +138,37 @@ fn read_request<'a>(reader: &mut Reader<'a>) -> json::Result<Option<Request<'a>>
             "namespace" => request.namespace = text(reader, "request.namespace")?,
             "subResource" => request.sub_resource = text(reader, "request.subResource")?,
             "dryRun" => request.dry_run = flag(reader, "request.dryRun")?,
-            "object" => request.object = SentSlice::read(reader, &request.old_object)?,
-            "oldObject" => request.old_object = SentSlice::read(reader, &request.object)?,
+            "userInfo" => request.user = read_user(reader)?,
+            "object" => {
+                reader.peek()?;
+                let start = reader.at();
+                request.object = SentSlice::read(reader, &request.old_object)?;
+                request.texts[0] = reader.since(start);
+            }
+            "oldObject" => {
+                reader.peek()?;
+                let start = reader.at();
+                request.old_object = SentSlice::read(reader, &request.object)?;
+                request.texts[1] = reader.since(start);
+            }
             _ => reader.skip()?,
         }
         Ok(())
     })?;
     Ok(there.then_some(request))
+}
+
+fn read_user<'a>(reader: &mut Reader<'a>) -> json::Result<User<'a>> {
+    let mut user = User::default();
+    object_or_null(reader, "request.userInfo", |reader, key| {
+        match key {
+            "username" => user.name = text(reader, "request.userInfo.username")?,
+            "groups" => user.in_group_of_programs = person::read_groups(reader)?,
+            _ => reader.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(user)
 }
 
 fn read_kind<'a>(reader: &mut Reader<'a>) -> json::Result<GroupVersionKind<'a>> {
@@ -235,15 +264,45 @@ impl<'a> Request<'a> {
     /// The slice that is created or updated, where the request is about a discovery.k8s.io/v1 EndpointSlice.
     #[must_use]
     pub fn slice(&self) -> Option<&EndpointSlice<Text<'a>>> {
-        let kind = &self.kind;
-        let is_slice = kind.group == "discovery.k8s.io"
-            && kind.version == "v1"
-            && kind.kind == "EndpointSlice";
+        let is_slice = self.writes("discovery.k8s.io", "EndpointSlice");
+        self.object.slice.get().filter(|_| is_slice)
+    }
+
+    /// The texts of the Service that is created or updated and of the one that is stored, where the request is about a v1
+    /// Service.
+    #[must_use]
+    pub fn service(&self) -> Option<[&'a str; 2]> {
+        self.writes("", "Service").then_some(self.texts)
+    }
+
+    /// Whether it creates or updates an object of this kind, version v1.
+    fn writes(&self, group: &str, kind: &str) -> bool {
+        let is_it = self.kind.group == group && self.kind.version == "v1" && self.kind.kind == kind;
         let whole = self.sub_resource.is_empty();
-        if !is_slice || !whole || self.operation() == Operation::Other {
-            return None;
-        }
-        self.object.slice.get()
+        is_it && whole && self.operation() != Operation::Other
+    }
+
+    /// The object's `namespace/name`, the name being empty where it is yet to be generated.
+    #[must_use]
+    pub fn object_name(&self) -> String {
+        let metadata = self
+            .object
+            .slice
+            .get()
+            .and_then(|object| object.metadata.get());
+        let name = metadata.and_then(|metadata| metadata.name.text());
+        format!("{}/{}", self.namespace, name.unwrap_or_default())
+    }
+
+    /// Whether the object is being deleted.
+    #[must_use]
+    pub fn is_of_deleted(&self) -> bool {
+        let metadata = self
+            .object
+            .slice
+            .get()
+            .and_then(|object| object.metadata.get());
+        metadata.is_some_and(|metadata| metadata.deletion_timestamp != Loose::Absent)
     }
 
     /// The slice that is stored.
@@ -259,16 +318,11 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The answer that allows the request, with a JSON patch (RFC 6902) and a warning where there are any.
+/// The answer that allows the request, with a JSON patch (RFC 6902) and warnings where there are any.
 #[must_use]
-pub fn allow(request: &Request<'_>, patch: Option<&[u8]>, warning: Option<&str>) -> Vec<u8> {
-    const ROOM: usize = 256;
+pub fn allow(request: &Request<'_>, patch: Option<&[u8]>, warnings: &[String]) -> Vec<u8> {
     let length = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
-    let mut answer = Vec::with_capacity(ROOM + length);
-    answer.extend_from_slice(br#"{"apiVersion":"#);
-    json::write_string(&mut answer, request.api_version());
-    answer.extend_from_slice(br#","kind":"AdmissionReview","response":{"uid":"#);
-    json::write_string(&mut answer, request.uid());
+    let mut answer = begin(request, length);
     answer.extend_from_slice(br#","allowed":true"#);
     if let Some(patch) = patch {
         answer.extend_from_slice(br#","patchType":"JSONPatch","patch":""#);
@@ -279,9 +333,38 @@ pub fn allow(request: &Request<'_>, patch: Option<&[u8]>, warning: Option<&str>)
             .expect("base64 has four bytes for each three");
         answer.push(b'"');
     }
-    if let Some(warning) = warning {
-        answer.extend_from_slice(br#","warnings":["#);
-        json::write_string(&mut answer, warning);
+    end(answer, warnings)
+}
+
+/// The answer that refuses the request, with a sentence and warnings where there are any.
+#[must_use]
+pub fn deny(request: &Request<'_>, message: &str, warnings: &[String]) -> Vec<u8> {
+    let mut answer = begin(request, message.len());
+    let refused = br#","allowed":false,"status":{"code":403,"reason":"Forbidden","message":"#;
+    answer.extend_from_slice(refused);
+    json::write_string(&mut answer, message);
+    answer.push(b'}');
+    end(answer, warnings)
+}
+
+/// An answer up to what it says, with room for so many bytes of that.
+fn begin(request: &Request<'_>, length: usize) -> Vec<u8> {
+    const ROOM: usize = 256;
+    let mut answer = Vec::with_capacity(ROOM + length);
+    answer.extend_from_slice(br#"{"apiVersion":"#);
+    json::write_string(&mut answer, request.api_version());
+    answer.extend_from_slice(br#","kind":"AdmissionReview","response":{"uid":"#);
+    json::write_string(&mut answer, request.uid());
+    answer
+}
+
+fn end(mut answer: Vec<u8>, warnings: &[String]) -> Vec<u8> {
+    if !warnings.is_empty() {
+        answer.extend_from_slice(br#","warnings":"#);
+        for (place, warning) in warnings.iter().enumerate() {
+            answer.push(if place == 0 { b'[' } else { b',' });
+            json::write_string(&mut answer, warning);
+        }
         answer.push(b']');
     }
     answer.extend_from_slice(b"}}");
@@ -369,13 +452,13 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_uid_and_version() {
-        let answer =
-            |body: &str, patch: Option<&[u8]>, warning: Option<&str>| -> serde_json::Value {
-                let request = parse(body.as_bytes()).unwrap();
-                serde_json::from_slice(&allow(&request, patch, warning)).unwrap()
-            };
+        let answer = |body: &str, patch: Option<&[u8]>, warnings: &[&str]| -> serde_json::Value {
+            let request = parse(body.as_bytes()).unwrap();
+            let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+            serde_json::from_slice(&allow(&request, patch, &warnings)).unwrap()
+        };
         assert_eq!(
-            answer(r#"{"request":{"uid":"u\"\u00011"}}"#, Some(b"[]"), None),
+            answer(r#"{"request":{"uid":"u\"\u00011"}}"#, Some(b"[]"), &[]),
             serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
                 "response": {"uid": "u\"\u{1}1", "allowed": true, "patchType": "JSONPatch", "patch": "W10="}})
         );
@@ -383,10 +466,41 @@ mod tests {
             answer(
                 r#"{"apiVersion":"v9","request":{"uid":"é"}}"#,
                 None,
-                Some("a \"b\"")
+                &["a \"b\"", "c"]
             ),
             serde_json::json!({"apiVersion": "v9", "kind": "AdmissionReview",
-                "response": {"uid": "é", "allowed": true, "warnings": ["a \"b\""]}})
+                "response": {"uid": "é", "allowed": true, "warnings": ["a \"b\"", "c"]}})
         );
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        let request = parse(br#"{"request":{"uid":"1"}}"#).unwrap();
+        let denied = deny(&request, "no \"x\"", &["and y".to_owned()]);
+        let denied: serde_json::Value = serde_json::from_slice(&denied).unwrap();
+        assert_eq!(
+            denied["response"],
+            serde_json::json!({"uid": "1", "allowed": false, "warnings": ["and y"],
+                "status": {"code": 403, "reason": "Forbidden", "message": "no \"x\""}})
+        );
+    }
+
+    #[test]
+    fn of_a_service_the_texts_are_given_and_of_a_part_of_one_nothing() {
+        let service = |kind: &str, part: &str| {
+            format!(
+                r#"{{"request":{{"uid":"u","kind":{{"version":"v1","kind":"{kind}"}},"subResource":"{part}",
+                    "operation":"UPDATE","namespace":"shop","object": {{"metadata":{{"name":"web"}}}} ,"oldObject":null}}}}"#
+            )
+        };
+        let body = service("Service", "");
+        let request = parse(body.as_bytes()).unwrap();
+        let object = r#"{"metadata":{"name":"web"}}"#;
+        assert_eq!(request.service(), Some([object, "null"]));
+        assert_eq!(request.object_name(), "shop/web");
+        for (kind, part) in [("Service", "status"), ("Pod", "")] {
+            let body = service(kind, part);
+            assert_eq!(parse(body.as_bytes()).unwrap().service(), None);
+        }
     }
 }

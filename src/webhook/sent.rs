@@ -162,6 +162,19 @@ impl<'a> SentSlice<'a> {
         })
     }
 
+    /// Whether it has the endpoints of `stored`, and other hints on them.
+    #[must_use]
+    pub fn changes_only_hints_of(&self, stored: &Self) -> bool {
+        let hints = |sent: &Self| {
+            let endpoints = sent.slice.get().map(|slice| slice.endpoints.items());
+            let endpoints = endpoints.unwrap_or_default().iter();
+            endpoints
+                .map(|endpoint| endpoint.get().map(|endpoint| endpoint.hints.clone()))
+                .collect::<Vec<_>>()
+        };
+        self.has_endpoints_of(stored) && hints(self) != hints(stored)
+    }
+
     fn has_endpoints_of(&self, stored: &Self) -> bool {
         let odd = |slice: &Self| {
             slice
@@ -218,6 +231,7 @@ fn metadata<'a>(reader: &mut Reader<'a>, rest: &mut Rest<'a>) -> Result<Loose<Me
             "namespace" => metadata.namespace = text(reader)?,
             "uid" => metadata.uid = text(reader)?,
             "creationTimestamp" => metadata.creation_timestamp = text(reader)?,
+            "deletionTimestamp" => metadata.deletion_timestamp = text(reader)?,
             "labels" => metadata.labels = pairs(reader)?,
             _ => reader.skip()?,
         }

@@ -66,9 +66,9 @@ where
     let path = "/webhooks/0/clientConfig/caBundle";
     let wipe = json!([{"op": "add", "path": path, "value": bundle}]);
     let wipe = serde_json::from_value(wipe).expect("a patch");
-    let patch = Patch::Json::<Value>(wipe);
-    let patched = api.patch("zonewise", &PatchParams::default(), &patch).await;
-    patched.expect("it is wiped");
+    let wipe = Patch::Json::<Value>(wipe);
+    let answer = api.patch("zonewise", &PatchParams::default(), &wipe).await;
+    answer.expect("it is wiped");
 }
 
 pub async fn are_put_back_less_and_less_often(stage: &Stage) {

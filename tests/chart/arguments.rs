@@ -176,7 +176,10 @@ fn edges() -> Vec<Value> {
         [0.0, 0.001, 0.123_456, 9.999_999, 10.0],
     ));
     edges.extend(each("defaultHeuristic", ["Auto", "Overlap", "PreferZone"]));
-    edges.extend(each("defaultMode", ["None", "Auto", "Overlap", "PreferZone"]));
+    edges.extend(each(
+        "defaultMode",
+        ["None", "Auto", "Overlap", "PreferZone"],
+    ));
     edges.extend(each("capacity", ["cpu", "nodes"]));
     edges.extend(each(
         "capacityNodeSelector",

@@ -120,11 +120,7 @@ fn groups_that_are_taken_away() {
 }
 
 #[test]
-fn what_the_program_can_not_do_yet_or_ever() {
-    refused(
-        &at("validation.mode", json!("warn")),
-        "validation.mode is warn: this version of zonewise can't validate yet; leave it \"off\".",
-    );
+fn what_would_stop_a_cluster() {
     refused(
         &at("webhook.failurePolicy", json!("Fail")),
         "webhook.failurePolicy is Fail: it must be Ignore, or no EndpointSlice of the cluster could be written",

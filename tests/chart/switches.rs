@@ -82,7 +82,7 @@ fn names() -> Vec<Switch> {
 fn decisions() -> Vec<Switch> {
     vec![
         switch("mode", json!("Observe")),
-        switch("validation.mode", json!(false)),
+        switch("validation.mode", json!("warn")),
         switch("honorTrafficDistribution", json!(false)),
         switch("defaultHeuristic", json!("Auto")),
         switch("defaultMode", json!("Overlap")),
@@ -346,7 +346,7 @@ fn monitoring() -> Vec<Switch> {
 }
 
 /// Values that may be given and change nothing: there is but one that is taken.
-const WITHOUT_A_CHOICE: [&str; 2] = ["validation.mode", "webhook.failurePolicy"];
+const WITHOUT_A_CHOICE: [&str; 1] = ["webhook.failurePolicy"];
 
 #[test]
 fn every_value_is_switched() {

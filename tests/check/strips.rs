@@ -303,7 +303,7 @@ pub async fn of_what_can_not_be_written(world: &World) {
     let label = |name: &str| json!({"metadata": {"labels": {name: "yes"}}});
     let refused: EndpointSlice = scene.patch("web-1", &label("refused")).await;
     let _: EndpointSlice = scene.patch("web-2", &label("team")).await;
-    let refuses = refuse(&scene, &refused).await;
+    let policies = refuse(&scene, &refused).await;
 
     let said = strip(&scene, &["--yes", "-l", "team=yes"]).await;
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -335,6 +335,6 @@ pub async fn of_what_can_not_be_written(world: &World) {
     let said = strip(&scene, &["--yes", "-l", "team in"]).await;
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(!said.err.contains("permission"), "{said:?}");
-    let deleted = refuses.delete("refuses", &DeleteParams::default()).await;
+    let deleted = policies.delete("refuses", &DeleteParams::default()).await;
     deleted.expect("it is deleted");
 }

@@ -165,15 +165,15 @@ impl Endpoint {
             ("terminating", terminating),
         ];
         for (name, value) in conditions {
-            value
-                .iter()
-                .for_each(|&value| json["conditions"][name] = value.into());
+            if let Some(value) = value {
+                json["conditions"][name] = value.into();
+            }
         }
         let place = [("zone", &self.zone), ("nodeName", &self.node)];
         for (name, value) in place {
-            value
-                .iter()
-                .for_each(|value| json[name] = value.as_str().into());
+            if let Some(value) = value {
+                json[name] = value.as_str().into();
+            }
         }
         if self.zones.is_some() {
             json["hints"]["forZones"] = names(&self.zones).into();

@@ -91,7 +91,10 @@ fn unready(address: &str) -> Endpoint {
 fn an_address_is_one_endpoint_behind_a_port_with_one_number_though_another_has_two() {
     let pod = Endpoint::new("10.0.0.1");
     let slices = [
-        slice(&[port("http", 80), port("grpc", 90)], &[pod.clone()]),
+        slice(
+            &[port("http", 80), port("grpc", 90)],
+            std::slice::from_ref(&pod),
+        ),
         slice(&[port("http", 80), port("grpc", 91)], &[pod]),
     ];
     assert_eq!(checked(&slices), counts([("http", 1), ("grpc", 2)]));
@@ -102,7 +105,10 @@ fn slices_with_other_numbers_are_linked_by_a_third_that_shares_a_port_with_each(
     let pod = Endpoint::new("10.0.0.1");
     let slices = [
         slice(&[port("http", 80)], &[]),
-        slice(&[port("http", 8080), port("grpc", 90)], &[pod.clone()]),
+        slice(
+            &[port("http", 8080), port("grpc", 90)],
+            std::slice::from_ref(&pod),
+        ),
         slice(&[port("grpc", 90)], &[pod]),
     ];
     assert_eq!(checked(&slices), counts([("http", 1), ("grpc", 1)]));

@@ -1,14 +1,15 @@
 //! Whole decisions on slices none of which is hinted yet.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use zonewise::decide::{Decision, Verdict};
 
-use crate::checks::{HINTED_FAMILIES, check_completeness, check_guarantee};
+use crate::checks::{HINTED_FAMILIES, check_completeness, check_guarantee, check_ports};
 use crate::cluster::{
     CLEAR_TWINS, Endpoint, Family, Twin, World, endpoint, http_slice, two_equal_nodes, worlds,
+    worlds_with_changing_ports,
 };
 use crate::{for_all, model};
 
@@ -97,6 +98,26 @@ fn slices_are_hinted_whole_and_only_where_all_and_each_port_meet_the_guarantee()
         reasons.len() == 7 && reasons.values().all(|&times| times > 20),
         "{reasons:?}"
     );
+}
+
+#[test]
+fn each_port_meets_the_guarantee_while_the_numbers_of_ports_change() {
+    let hinted: Cell<u32> = Cell::default();
+    for_all(20_000, worlds_with_changing_ports(CLEAR_TWINS), |world| {
+        let decisions = world.decide_each();
+        let hints = world.hints_after(&decisions);
+        let cpus = model::capacity(&world).unwrap_or_default();
+        check_completeness(&world, &hints, &cpus)?;
+        for family in HINTED_FAMILIES {
+            if reason_for(&world, &decisions, family)? == Some(HINTED) {
+                hinted.set(hinted.get() + 1);
+                let ports = model::behind_each_port(&world, family);
+                check_ports(&world, &hints, &cpus, ports)?;
+            }
+        }
+        Ok(())
+    });
+    assert!(hinted.get() > 1000, "{} are hinted", hinted.get());
 }
 
 /// The hint of each ready endpoint by slice and address; copies of an address have the same in a slice.

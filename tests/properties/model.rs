@@ -82,8 +82,10 @@ pub fn behind_each_port(world: &World, family: Family) -> BTreeMap<PortName, Vec
     let ports: BTreeSet<PortName> = slices()
         .flat_map(|(_, slice)| slice.ports.usable())
         .collect();
-    let behind =
-        |port: &PortName| merge(slices().filter(|(_, slice)| slice.ports.usable().contains(port)));
+    let behind = |port: &PortName| {
+        let with_port = slices().filter(|(_, slice)| slice.ports.usable().contains(port));
+        merge(with_port, |ports| ports.number(port))
+    };
     ports
         .into_iter()
         .map(|port| (port.clone(), behind(&port)))
@@ -92,24 +94,27 @@ pub fn behind_each_port(world: &World, family: Family) -> BTreeMap<PortName, Vec
 
 /// The ready endpoints of a family behind any port.
 pub fn behind_any_port(world: &World, family: Family) -> Vec<Spot> {
-    merge(slices_of(world, family).filter(|(_, slice)| !slice.ports.usable().is_empty()))
+    let slices = slices_of(world, family);
+    let http = ("http".to_owned(), "TCP".to_owned());
+    merge(
+        slices.filter(|(_, slice)| !slice.ports.usable().is_empty()),
+        |ports| ports.number(&http),
+    )
 }
 
-fn merge<'a>(slices: impl Iterator<Item = (usize, &'a Slice)>) -> Vec<Spot> {
+fn merge<'a>(
+    slices: impl Iterator<Item = (usize, &'a Slice)>,
+    number: impl Fn(Ports) -> Option<u16>,
+) -> Vec<Spot> {
     let slices: Vec<(usize, &Slice)> = slices.collect();
-    let number = |slice: &Slice| match slice.ports {
-        Ports::Http | Ports::HttpAndGrpc => Some(1),
-        Ports::HttpOnAnotherNumber => Some(2),
-        _ => None,
-    };
-    let numbers: BTreeSet<u8> = slices
+    let numbers: BTreeSet<u16> = slices
         .iter()
-        .filter_map(|(_, slice)| number(slice))
+        .filter_map(|(_, slice)| number(slice.ports))
         .collect();
-    let mut merged: BTreeMap<(&str, Option<u8>), (Spot, &Endpoint)> = BTreeMap::new();
+    let mut merged: BTreeMap<(&str, Option<u16>), (Spot, &Endpoint)> = BTreeMap::new();
     for (s, slice) in slices {
         // An address with two numbers of a port is two endpoints.
-        let number = number(slice).filter(|_| numbers.len() > 1);
+        let number = number(slice.ports).filter(|_| numbers.len() > 1);
         for (e, endpoint) in slice.endpoints.iter().enumerate() {
             let known = merged.get(&(&*endpoint.address, number));
             let better =

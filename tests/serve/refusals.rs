@@ -117,16 +117,20 @@ fn a_review_that_is_no_utf_8_does_no_harm() {
 fn other_paths_and_methods_are_told_what_there_is() {
     let serve = Serve::sample();
     let mut connection = serve.connect();
-    assert_sentence(&connection.get("/"), 404, "there is /mutate for reviews");
+    assert_sentence(
+        &connection.get("/"),
+        404,
+        "there is /mutate and /validate for reviews",
+    );
     assert_sentence(
         &connection.get("/metrics"),
         404,
-        "there is /mutate for reviews",
+        "there is /mutate and /validate for reviews",
     );
     assert_sentence(
         &connection.post("/mutate/", b"{}"),
         404,
-        "there is /mutate for reviews",
+        "there is /mutate and /validate for reviews",
     );
     let wrong = connection.get("/mutate");
     assert_eq!((wrong.status, wrong.header("allow")), (405, Some("POST")));

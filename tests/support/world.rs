@@ -36,6 +36,11 @@ impl World {
     /// Starts everything: three zones of 4 CPUs, each with a node (`node-a`) whose pods have IPv4 addresses and one
     /// (`dual-a`) whose pods have both kinds.
     pub async fn start() -> Self {
+        Self::start_by(|replica| replica).await
+    }
+
+    /// The same with a replica that has other flags.
+    pub async fn start_by(flags: impl FnOnce(Replica) -> Replica) -> Self {
         let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
             .await
             .expect("the control plane starts");
@@ -59,12 +64,12 @@ impl World {
         let dir = TempDir::new().expect("a temporary folder can be made");
         let certificates = Certificates::generate(dir.path());
         let audit = AuditLog::at(control_plane.ready.audit_log.clone());
-        let replica = Replica::new(
+        let replica = flags(Replica::new(
             "zonewise",
             dir.path(),
             &control_plane.ready.kubeconfig,
             &certificates,
-        );
+        ));
         replica.start().await;
         let proxy = Proxy::over(&[&replica]);
         webhook::register(&client, proxy.port, &certificates.ca()).await;

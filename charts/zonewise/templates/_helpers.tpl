@@ -98,6 +98,17 @@ Off and off are false in YAML unless they are quoted.
 {{- kindIs "bool" .Values.mode | ternary "Off" .Values.mode -}}
 {{- end -}}
 
+{{- define "zonewise.validation" -}}
+{{- kindIs "bool" .Values.validation.mode | ternary "off" .Values.validation.mode -}}
+{{- end -}}
+
+{{/*
+Whether API servers are to have what people write judged.
+*/}}
+{{- define "zonewise.validates" -}}
+{{- if and (include "zonewise.isCalled" .) (ne (include "zonewise.validation" .) "off") }}true{{ end -}}
+{{- end -}}
+
 {{- define "zonewise.image" -}}
 {{- $image := .Values.image -}}
 {{- with (.Values.global).imageRegistry | default $image.registry }}{{ . }}/{{ end -}}
@@ -197,6 +208,10 @@ Whether helm can test: the test needs permissions, which must be the chart's to 
 {{- $fullname := include "zonewise.fullname" . -}}
 {{- $namespace := include "zonewise.namespace" . -}}
 {{ include "zonewise.decisionArgs" . }}
+- --validation={{ include "zonewise.validation" . }}
+{{- if and (include "zonewise.validates" .) .Values.controller.enabled }}
+- --validating-webhook-configuration={{ include "zonewise.clusterName" . }}
+{{- end }}
 - --controller={{ .Values.controller.enabled }}
 {{- if .Values.controller.enabled }}
 - --lease-namespace={{ $namespace }}

@@ -3,7 +3,7 @@ Combinations that values.schema.json can't put in a sentence. Each check is a te
 */}}
 {{- define "zonewise.validate" -}}
 {{- $problems := list -}}
-{{- range list "validation" "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "alerts" -}}
+{{- range list "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "alerts" -}}
 {{- range include (printf "zonewise.validate.%s" .) $ | splitList "\n" -}}
 {{- with trim . -}}
 {{- $problems = append $problems (printf "- %s" .) -}}
@@ -13,12 +13,6 @@ Combinations that values.schema.json can't put in a sentence. Each check is a te
 {{- if $problems -}}
 {{- fail (printf "\n\nThese values don't go together:\n%s\n" (join "\n" $problems)) -}}
 {{- end -}}
-{{- end -}}
-
-{{- define "zonewise.validate.validation" -}}
-{{- if not (has .Values.validation.mode (list "off" false)) }}
-validation.mode is {{ .Values.validation.mode }}: this version of zonewise can't validate yet; leave it "off".
-{{- end }}
 {{- end -}}
 
 {{- define "zonewise.validate.failurePolicy" -}}

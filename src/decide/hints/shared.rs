@@ -212,7 +212,11 @@ impl Ground<'_> {
         Ok(())
     }
 
-    fn judge(&self, members: impl Iterator<Item = usize> + Clone, hints: &[ZoneSet]) -> Judged {
+    pub(super) fn judge(
+        &self,
+        members: impl Iterator<Item = usize> + Clone,
+        hints: &[ZoneSet],
+    ) -> Judged {
         let served = members.map(|member| (self.origins[member], hints[member]));
         overlap::judge(&self.zones.weights, self.rules.threshold, served)
     }
@@ -270,7 +274,7 @@ impl Ground<'_> {
     }
 
     /// Those of the zones that have a part of the traffic.
-    fn zone_set(&self, hints: &HintSet) -> ZoneSet {
+    pub(super) fn zone_set(&self, hints: &HintSet) -> ZoneSet {
         let mut zones = ZoneSet::EMPTY;
         for zone in hints
             .zones()

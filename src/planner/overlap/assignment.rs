@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::crowd::{Group, HOMELESS, Names};
+use super::crowd::{Group, HOMELESS, Names, is_foreign};
 
 /// An endpoint to be given what its home has to give.
 #[derive(Debug, Clone, Copy)]
@@ -19,30 +19,12 @@ pub(super) struct Seat {
     pub(super) free: bool,
 }
 
-/// Whether Kubernetes would not hint an endpoint of that home so.
-fn is_foreign(home: usize, names: Names) -> bool {
-    home == HOMELESS || names != Names::one(home)
-}
-
 /// The names of each seat, where `groups` are those of the free ones.
 pub(super) fn assign(groups: &[Group], seats: &[Seat]) -> Vec<Names> {
-    let fixed = seats
-        .iter()
-        .filter(|seat| !seat.free && is_foreign(seat.home, seat.names));
-    let mut assignment = Assignment {
-        seats,
-        given: seats
-            .iter()
-            .map(|seat| (!seat.free).then_some(seat.names))
-            .collect(),
-        foreign_slices: fixed.map(|seat| seat.slice).collect(),
-    };
     let mut homes: Vec<&[Group]> = groups.chunk_by(|a, b| a.home == b.home).collect();
+    let mut assignment = Assignment::new(groups, seats);
     // Homes that have foreign hints alone leave no choice of slices, so they come first.
-    homes.sort_by_key(|home| {
-        home.iter()
-            .any(|group| !is_foreign(group.home, group.names))
-    });
+    homes.sort_by_key(|home| home.iter().any(|group| !group.is_foreign()));
     for home in homes {
         assignment.give_home(home);
     }
@@ -55,16 +37,38 @@ pub(super) fn assign(groups: &[Group], seats: &[Seat]) -> Vec<Names> {
 struct Assignment<'a> {
     seats: &'a [Seat],
     given: Vec<Option<Names>>,
+    /// Slices that have foreign hints.
     foreign_slices: BTreeSet<u32>,
+    /// The homes in each slice that have foreign hints to give.
+    giving: BTreeMap<u32, BTreeSet<usize>>,
 }
 
-impl Assignment<'_> {
+impl<'a> Assignment<'a> {
+    fn new(groups: &[Group], seats: &'a [Seat]) -> Self {
+        let gives = |home: usize| groups.iter().any(|g| g.home == home && g.is_foreign());
+        let giving_homes: BTreeSet<usize> = (0..=HOMELESS).filter(|&home| gives(home)).collect();
+        let mut assignment = Self {
+            seats,
+            given: vec![None; seats.len()],
+            foreign_slices: BTreeSet::new(),
+            giving: BTreeMap::new(),
+        };
+        for (place, seat) in seats.iter().enumerate() {
+            if !seat.free {
+                assignment.give(place, seat.names);
+            } else if giving_homes.contains(&seat.home) {
+                let homes = assignment.giving.entry(seat.slice).or_default();
+                homes.insert(seat.home);
+            }
+        }
+        assignment
+    }
+
     /// Gives the seats of one home what its groups name.
     fn give_home(&mut self, groups: &[Group]) {
         let order = self.foreign_first(groups[0].home);
-        let (foreign, own): (Vec<&Group>, Vec<&Group>) = groups
-            .iter()
-            .partition(|group| is_foreign(group.home, group.names));
+        let (foreign, own): (Vec<&Group>, Vec<&Group>) =
+            groups.iter().partition(|group| group.is_foreign());
         let foreign_first: Vec<&Group> = foreign.into_iter().chain(own).collect();
         // 1. Who has what a group names keeps it.
         let left: Vec<usize> = foreign_first
@@ -91,7 +95,7 @@ impl Assignment<'_> {
         let mut keeping: Vec<usize> = places
             .filter(|&place| self.seats[place].names == group.names)
             .collect();
-        if !is_foreign(group.home, group.names) {
+        if !group.is_foreign() {
             keeping.reverse();
         }
         keeping.truncate(group.count as usize);
@@ -109,22 +113,22 @@ impl Assignment<'_> {
         }
     }
 
-    /// The free seats of a home, those first whose slice has foreign hints anyway, then those of the slices with the most.
+    /// The free seats of a home: those first whose slice has foreign hints anyway, then those of the slices where the most
+    /// homes have some to give, then those of the slices with the most seats.
     fn foreign_first(&self, home: usize) -> Vec<usize> {
+        let is_free = |seat: &Seat| seat.free && seat.home == home;
         let mut places: Vec<usize> = (0..self.seats.len())
-            .filter(|&place| self.seats[place].free && self.seats[place].home == home)
+            .filter(|&place| is_free(&self.seats[place]))
             .collect();
         let mut in_slice: BTreeMap<u32, u32> = BTreeMap::new();
         for &place in &places {
             *in_slice.entry(self.seats[place].slice).or_default() += 1;
         }
-        places.sort_by_key(|&place| {
+        places.sort_by_cached_key(|&place| {
             let slice = self.seats[place].slice;
-            (
-                !self.foreign_slices.contains(&slice),
-                Reverse(in_slice[&slice]),
-                slice,
-            )
+            let is_clean = !self.foreign_slices.contains(&slice);
+            let homes = self.giving.get(&slice).map_or(0, BTreeSet::len);
+            (is_clean, Reverse(homes), Reverse(in_slice[&slice]), slice)
         });
         places
     }

@@ -74,6 +74,17 @@ pub(super) struct Group {
     pub(super) count: u32,
 }
 
+impl Group {
+    pub(super) fn is_foreign(&self) -> bool {
+        is_foreign(self.home, self.names)
+    }
+}
+
+/// Whether an endpoint of that home names anything but its own zone, which alone Kubernetes would hint it for.
+pub(super) fn is_foreign(home: usize, names: Names) -> bool {
+    home == HOMELESS || names != Names::one(home)
+}
+
 /// Groups in order, each once.
 pub(super) fn merge(mut groups: Vec<Group>) -> Vec<Group> {
     groups.sort_unstable();

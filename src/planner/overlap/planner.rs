@@ -38,6 +38,25 @@ struct Hinted {
     judged: Judged,
 }
 
+/// What a plan that keeps hints is worth against a fresh one.
+struct Worth {
+    /// It must keep more than this part of the traffic in its zone.
+    least: f64,
+    to_beat: Option<Judged>,
+    keep: KeepRules,
+}
+
+impl Worth {
+    /// Whether no fresh plan is better by the margin.
+    fn keeps(&self, kept: &Judged) -> bool {
+        let is_better = |fresh: Judged| {
+            kept.worst_overload - fresh.worst_overload > self.keep.overload + ROUNDING
+                || fresh.in_zone - kept.in_zone > self.keep.in_zone + ROUNDING
+        };
+        kept.in_zone > self.least + ROUNDING && !self.to_beat.is_some_and(is_better)
+    }
+}
+
 impl<'a> Planner<'a> {
     pub(super) fn new(
         weights: &'a [u64],
@@ -77,13 +96,15 @@ impl<'a> Planner<'a> {
             .groups
             .map(|groups| self.hinted(self.assign(&groups, |place| !self.endpoints[place].fixed)));
         // 2. What keeps the hints that there are, if nothing fresh is better by the margin.
-        let is_worth_keeping = |kept: &Hinted| {
-            let fresh = fresh.as_ref().map(|fresh| fresh.judged);
-            kept.judged.in_zone > without_hints + ROUNDING
-                && fresh.is_none_or(|fresh| !is_better(&fresh, &kept.judged, keep))
+        let to_beat = fresh.as_ref().map(|fresh| fresh.judged);
+        let least = to_beat.map_or(0.0, |fresh| fresh.in_zone - keep.in_zone - 2.0 * ROUNDING);
+        let worth = Worth {
+            least: least.max(without_hints),
+            to_beat,
+            keep,
         };
         let mut expansions_left = MOST_KEPT;
-        let kept = self.kept(is_worth_keeping, &mut expansions_left);
+        let kept = self.kept(&worth, &mut expansions_left);
         match kept.or(fresh) {
             Some(best) => Ok(Plan {
                 hints: self.with_fixed(best.hints),
@@ -98,11 +119,7 @@ impl<'a> Planner<'a> {
 
     /// Keeps all hints that free endpoints have, or all but one, with new endpoints planned around them; nothing where
     /// none has hints, or no such plan is worth it.
-    fn kept(
-        &self,
-        is_worth_keeping: impl Fn(&Hinted) -> bool,
-        expansions_left: &mut u32,
-    ) -> Option<Hinted> {
+    fn kept(&self, worth: &Worth, expansions_left: &mut u32) -> Option<Hinted> {
         let is_new = |place: usize| self.is_free(place) && self.hints[place].is_empty();
         let mut hinted = (0..self.endpoints.len())
             .filter(|&place| self.is_free(place) && !self.hints[place].is_empty())
@@ -110,8 +127,7 @@ impl<'a> Planner<'a> {
         hinted.peek()?;
         let mut without = |one: Option<usize>| {
             let may_change = |place| is_new(place) || Some(place) == one;
-            self.around(may_change, expansions_left)
-                .filter(&is_worth_keeping)
+            self.around(may_change, worth, expansions_left)
         };
         // 1. All of them.
         let all = without(None);
@@ -133,16 +149,19 @@ impl<'a> Planner<'a> {
     fn around(
         &self,
         may_change: impl Fn(usize) -> bool,
+        worth: &Worth,
         expansions_left: &mut u32,
     ) -> Option<Hinted> {
         let crowd = self.crowd(&may_change);
-        if crowd.free() == 0 {
-            return Some(self.hinted(self.hints.clone())).filter(|hinted| hinted.judged.meets);
-        }
-        let found = search(&crowd, crowd.in_zone_without_hints(), *expansions_left);
-        *expansions_left -= found.expansions;
-        let groups = found.groups?;
-        Some(self.hinted(self.assign(&groups, may_change)))
+        let hints = if crowd.free() == 0 {
+            self.hints.clone()
+        } else {
+            let found = search(&crowd, worth.least, *expansions_left);
+            *expansions_left -= found.expansions;
+            self.assign(&found.groups?, may_change)
+        };
+        let hinted = self.hinted(hints);
+        (hinted.judged.meets && worth.keeps(&hinted.judged)).then_some(hinted)
     }
 
     fn is_free(&self, place: usize) -> bool {
@@ -217,12 +236,6 @@ impl<'a> Planner<'a> {
         let zones = hints.zones().iter();
         Names::all(zones.flat_map(|zone| self.counted.binary_search(zone)))
     }
-}
-
-/// Whether a fresh plan is better than one that keeps hints by the margin.
-fn is_better(fresh: &Judged, kept: &Judged, keep: KeepRules) -> bool {
-    kept.worst_overload - fresh.worst_overload > keep.overload + ROUNDING
-        || fresh.in_zone - kept.in_zone > keep.in_zone + ROUNDING
 }
 
 /// Why there is no plan, where the search has seen them all.

@@ -32,8 +32,7 @@ pub(super) fn search(crowd: &Crowd, least: f64, most_expansions: u32) -> Outcome
         best: None,
         least: least + ROUNDING,
     };
-    search.try_single();
-    let ended_early = !search.best_first();
+    let ended_early = !search.run();
     Outcome {
         groups: search.best,
         ended_early,
@@ -50,6 +49,19 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Whether the search came to an end.
+    fn run(&mut self) -> bool {
+        let zones = 0..self.crowd.zones;
+        let best: Vec<f64> = zones
+            .map(|zone| choice::best_in_zone(self.crowd, zone))
+            .collect();
+        let all_together: f64 = best.iter().sum();
+        if all_together > self.least {
+            self.try_single();
+        }
+        all_together <= self.least || self.best_first(&best)
+    }
+
     /// Step 1.
     fn try_single(&mut self) {
         let subsets = Names::subsets(self.crowd.zones);
@@ -61,18 +73,11 @@ impl Search<'_> {
         plans.iter().any(|choices| self.packs(choices));
     }
 
-    /// Step 2; whether no choice was left out.
-    fn best_first(&mut self) -> bool {
+    /// Step 2, with the best of each zone by itself; whether no choice was left out.
+    fn best_first(&mut self, best: &[f64]) -> bool {
         let zones = 0..self.crowd.zones;
-        let best: Vec<f64> = zones
-            .clone()
-            .map(|zone| choice::best_in_zone(self.crowd, zone))
-            .collect();
-        // What one zone can lose of its best before all together are worse than what there is.
+        // What one zone can lose of its best before all together are no better than what there is.
         let to_lose = best.iter().sum::<f64>() - self.least;
-        if to_lose <= 0.0 {
-            return true;
-        }
         let list = |zone| choice::for_zone(self.crowd, zone, best[zone] - to_lose);
         let lists = zones.clone().map(list).collect();
         let twins = zones.map(|zone| self.crowd.twin_before(zone)).collect();

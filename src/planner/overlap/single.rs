@@ -80,5 +80,6 @@ impl Counts {
 fn needed(crowd: &Crowd, zone: usize, ceiling: f64) -> Option<u32> {
     let all = crowd.ceiling.part(crowd.weights[zone], 1);
     let needed = (all / ceiling - ROUNDING).ceil();
-    (ceiling > 0.0 && needed <= f64::from(crowd.endpoints)).then_some(needed as u32)
+    let fits = ceiling > 0.0 && needed <= f64::from(crowd.endpoints);
+    fits.then(|| crowd.minimum[zone].max(needed as u32))
 }

@@ -1,0 +1,170 @@
+//! What is wrong with a Service's annotations, and what they will come to.
+
+use super::{Fault, NotJudged, snapshot};
+use crate::cluster::annotations::{Invalid, MODE, ON_SERVICES, OWN_PREFIX};
+use crate::cluster::loose::Pairs;
+use crate::cluster::service::ServiceRecord;
+use crate::cluster::store::Cluster;
+use crate::cluster::wire::{Metadata, Service, Wire as _};
+use crate::decide::Verdict;
+use crate::decide::whole::{Whole, decide_whole};
+use crate::planner::reason::Reason;
+use crate::settings::Settings;
+use crate::webhook::review::Request;
+use crate::words;
+
+/// Judges a Service, given its text and that of the one that is stored.
+pub(super) fn faults(
+    request: &Request<'_>,
+    [object, stored]: [&str; 2],
+    cluster: &Cluster,
+    settings: &Settings,
+) -> Result<Vec<Fault>, NotJudged> {
+    let read = |text: &str| serde_json::from_str::<Service<Box<str>>>(text).ok();
+    let object = read(object).ok_or(NotJudged("UnreadableObject"))?;
+    let stored = read(stored);
+    let name = request.object_name();
+    let snapshot = snapshot(cluster, &name, settings)?;
+    let record = ServiceRecord::read(&object);
+    let stored = stored.as_ref().and_then(|stored| stored.metadata());
+    let mut faults = annotation_faults(&record, object.metadata(), stored);
+    let asks = has_own_annotations(&record, object.metadata());
+    let snapshot = snapshot.with_service(record);
+    let all = decide_whole(&snapshot, &name, settings);
+    // Both address types may come to the same, and that an annotation can't be used is told already.
+    for fault in all.iter().filter_map(|whole| decision_fault(whole, asks)) {
+        if faults.iter().all(|told| told.sentence != fault.sentence) {
+            faults.push(fault);
+        }
+    }
+    Ok(faults)
+}
+
+fn annotation_faults(
+    record: &ServiceRecord,
+    object: Option<&Metadata<Box<str>>>,
+    stored: Option<&Metadata<Box<str>>>,
+) -> Vec<Fault> {
+    let is_new = |key: &str| value(object, key) != value(stored, key);
+    let mistakes = record.annotations.mistakes();
+    let mut faults: Vec<Fault> = mistakes
+        .map(|invalid| Fault {
+            word: "InvalidAnnotation",
+            sentence: unusable(&invalid),
+            made_now: is_new(invalid.key),
+        })
+        .collect();
+    let strangers = keys(object).filter(|key| !ON_SERVICES.contains(key));
+    faults.extend(strangers.map(|key| Fault {
+        word: if key == MODE {
+            "MisplacedAnnotation"
+        } else {
+            "UnknownAnnotation"
+        },
+        sentence: stranger(key),
+        made_now: is_new(key),
+    }));
+    faults
+}
+
+fn value<'a>(metadata: Option<&'a Metadata<Box<str>>>, key: &str) -> Option<&'a str> {
+    metadata?.annotation(key)
+}
+
+/// The keys of zonewise's own annotations, and of what is written as if it were one.
+fn keys(metadata: Option<&Metadata<Box<str>>>) -> impl Iterator<Item = &str> {
+    let annotations = metadata.and_then(|metadata| metadata.annotations.get());
+    let keys = annotations.into_iter().flat_map(Pairs::iter);
+    keys.map(|(key, _)| key)
+        .filter(|key| key.starts_with(OWN_PREFIX))
+}
+
+fn has_own_annotations(record: &ServiceRecord, metadata: Option<&Metadata<Box<str>>>) -> bool {
+    let mode = record.annotations.topology_mode.as_ref();
+    let topology_mode = mode.and_then(|(key, _)| value(metadata, key.key()));
+    topology_mode.is_some_and(|mode| mode.starts_with(OWN_PREFIX))
+        || keys(metadata).next().is_some()
+}
+
+/// Why a value can't be used. Keys go without their domain, which leaves room for what matters.
+fn unusable(invalid: &Invalid) -> String {
+    const SHOWN: usize = 40;
+    let key = invalid.key.rsplit('/').next().unwrap_or(invalid.key);
+    let value = words::at_most(&invalid.value, SHOWN);
+    format!("{key} {value:?}: {}", invalid.problem)
+}
+
+fn stranger(key: &str) -> String {
+    if key == MODE {
+        return format!("{MODE} is for Namespaces; on a Service it does nothing");
+    }
+    let name = |key: &'static str| key.strip_prefix(OWN_PREFIX).unwrap_or(key);
+    let known = ON_SERVICES.map(name);
+    let meant = words::nearest(key.strip_prefix(OWN_PREFIX).unwrap_or(key), known);
+    match meant {
+        Some(meant) => {
+            format!("there is no annotation {key}; {OWN_PREFIX}{meant} may be meant")
+        }
+        None => format!(
+            "there is no annotation {key}; Services may have {}",
+            known.join(" and ")
+        ),
+    }
+}
+
+/// What the Service comes to, where that is no hints.
+fn decision_fault(whole: &Whole, asks: bool) -> Option<Fault> {
+    let reason = whole.decision.reason.as_ref()?;
+    if !is_news(reason, whole.ready) {
+        return None;
+    }
+    let sentence = match (whole.decision.verdict, reason) {
+        (_, Reason::InvalidAnnotation { kind, name, .. }) => {
+            let invalid = invalid_of(reason)?;
+            match *kind {
+                "Namespace" => format!("Namespace {name}: {}", unusable(&invalid)),
+                _ => unusable(&invalid),
+            }
+        }
+        (Verdict::Kept, _) => format!("hints stay as they are: {}", told(reason)),
+        (Verdict::Strip, _) => format!("no hints: {}", told(reason)),
+        (Verdict::Untouched, _) if asks => format!("no hints: {}", told(reason)),
+        (Verdict::Untouched | Verdict::Hints, _) => return None,
+    };
+    Some(Fault {
+        word: reason.word(),
+        sentence,
+        made_now: false,
+    })
+}
+
+fn told(reason: &Reason) -> String {
+    let message = reason.message();
+    message.trim_end_matches('.').to_owned()
+}
+
+fn invalid_of(reason: &Reason) -> Option<Invalid> {
+    match reason {
+        Reason::InvalidAnnotation {
+            key,
+            value,
+            problem,
+            ..
+        } => Some(Invalid {
+            key,
+            value: value.clone(),
+            problem: problem.clone(),
+        }),
+        _ => None,
+    }
+}
+
+/// Whether a reason is news to whoever writes a Service with so many ready endpoints. That `Disabled` is just that, or that a
+/// Service without endpoints has too few, is not.
+fn is_news(reason: &Reason, ready: usize) -> bool {
+    match reason {
+        Reason::OptedOut | Reason::ModeOff | Reason::NoBetterThanNone => false,
+        Reason::Shortfall(_) | Reason::NoOverlap { .. } | Reason::TooManyZones { .. } => ready > 0,
+        _ => true,
+    }
+}

@@ -1,0 +1,73 @@
+//! What is wrong with the hints of a slice, as they will be stored.
+
+use super::{Fault, NotJudged, snapshot};
+use crate::cluster::loose::Text;
+use crate::cluster::slice::{self, AddressType, SliceRecord};
+use crate::cluster::store::Cluster;
+use crate::cluster::wire::EndpointSlice;
+use crate::decide::judged::{HintFault, judge};
+use crate::decide::who_asks;
+use crate::settings::Settings;
+use crate::webhook::review::{Operation, Request};
+use crate::words;
+
+/// Judges a slice of a Service that asks for hints.
+pub(super) fn faults(
+    request: &Request<'_>,
+    object: &EndpointSlice<Text<'_>>,
+    cluster: &Cluster,
+    settings: &Settings,
+) -> Result<Vec<Fault>, NotJudged> {
+    let not_opted_in = NotJudged("NotOptedIn");
+    let service = slice::service_in(request.namespace(), object).ok_or(not_opted_in)?;
+    let snapshot = snapshot(cluster, &service, settings)?;
+    let state = snapshot.service().ok_or(not_opted_in)?;
+    let record = state.service.as_ref().ok_or(not_opted_in)?;
+    let asked = who_asks(&service, record, snapshot.namespace(), settings).ok_or(not_opted_in)?;
+    let slice = SliceRecord::read(object);
+    if slice.address_type == AddressType::Other {
+        return Err(NotJudged("UnsupportedAddressType"));
+    }
+    // Who brings a slice back from a backup makes no hints, and who changes endpoints can't know what hints they need.
+    let made_now = request.operation() == Operation::Update
+        && request.object.changes_only_hints_of(&request.old_object);
+    let faults = judge(&snapshot, &slice, &asked, settings);
+    let fault = |fault: HintFault| Fault {
+        word: word(&fault),
+        sentence: sentence(&fault, object),
+        made_now,
+    };
+    Ok(faults.into_iter().map(fault).collect())
+}
+
+fn word(fault: &HintFault) -> &'static str {
+    match fault {
+        HintFault::Partial { .. } => "PartialHints",
+        HintFault::ZoneWithoutCapacity { .. } => "ZoneWithoutCapacity",
+        HintFault::Overloaded(_) => "EndpointOverloaded",
+    }
+}
+
+fn sentence(fault: &HintFault, object: &EndpointSlice<Text<'_>>) -> String {
+    match fault {
+        HintFault::Partial { bare, ready } => {
+            let verb = if *bare == 1 { "has" } else { "have" };
+            let ready = words::count(*ready, "ready endpoint");
+            format!(
+                "{bare} of {ready} {verb} no zone hint, so kube-proxy follows none of the hints"
+            )
+        }
+        HintFault::ZoneWithoutCapacity { endpoint, hint } => {
+            let endpoint = object.endpoints.items().get(*endpoint);
+            let endpoint = endpoint.and_then(|endpoint| endpoint.get());
+            let address = endpoint.and_then(|endpoint| endpoint.address());
+            let zone = endpoint.and_then(|endpoint| endpoint.zone_hints().nth(*hint));
+            format!(
+                "endpoint {} is hinted for zone {}, in which no node counts",
+                address.unwrap_or_default(),
+                zone.unwrap_or_default()
+            )
+        }
+        HintFault::Overloaded(overloaded) => overloaded.message(),
+    }
+}
