@@ -18,7 +18,7 @@ use self::hints::PlanRules;
 pub use self::hints::{Overloaded, ShortZone};
 use self::opt_in::{Mistake, OptIn, OptInSource, Owner};
 use self::zones::Zones;
-use crate::cluster::annotations::{Invalid, Said, ZONE_WEIGHTS};
+use crate::cluster::annotations::{self, Invalid, Said, ZONE_WEIGHTS};
 use crate::cluster::namespace::NamespaceRecord;
 use crate::cluster::service::{HintsUnused, ServiceRecord};
 use crate::cluster::slice::{AddressType, EndpointRecord, SliceRecord};
@@ -308,7 +308,8 @@ pub fn decide(
         verdict,
         reason,
         asked,
-        mode: mode.unwrap_or(Mode::Observe),
+        // Where the Namespace's can't be used, what is stored is kept all the same.
+        mode: mode.unwrap_or(settings.mode),
         hints,
         capacity: snapshot.capacity.clone(),
     }
@@ -375,15 +376,13 @@ fn unknown_zone(snapshot: &Snapshot<'_>, zone_weights: &ZoneWeights) -> Option<I
     };
     let unknown = zone_weights.names().find(|zone| !is_there(zone))?;
     let known: Vec<&str> = zones.iter().map(|zone| &*zone.name).collect();
-    Some(Invalid {
-        key: ZONE_WEIGHTS,
-        value: zone_weights.to_string().into(),
-        problem: format!(
-            "no node is in zone {unknown}; there are {}",
-            words::first(&known)
-        )
-        .into(),
-    })
+    let there_are = words::first(&known);
+    let problem = format!("no node is in zone {unknown}; there are {there_are}");
+    Some(annotations::invalid(
+        ZONE_WEIGHTS,
+        &zone_weights.to_string(),
+        problem,
+    ))
 }
 
 fn invalid_annotation(service: &str, owner: Owner, invalid: &Invalid) -> Refusal {

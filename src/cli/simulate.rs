@@ -63,13 +63,16 @@ pub struct Args {
         value_name = "HOW_MANY"
     )]
     node_changes: NodeChanges,
+    /// The fewest and the most pods of a made-up trace, as in 2-14
+    #[arg(long, env = "ZONEWISE_PODS", default_value = "6-90", value_parser = values::pods, value_name = "LEAST-MOST")]
+    pods: values::Range,
     /// Files with traces to play in place of made-up ones; - is standard input
-    #[arg(long, env = "ZONEWISE_TRACE", num_args = 1.., value_delimiter = ',', value_name = "FILE", conflicts_with_all = ["seed", "seeds", "events", "node_changes"])]
+    #[arg(long, env = "ZONEWISE_TRACE", num_args = 1.., value_delimiter = ',', value_name = "FILE", conflicts_with_all = ["seed", "seeds", "events", "node_changes", "pods"])]
     trace: Vec<PathBuf>,
     /// Write the traces that are played to a file, which --trace reads
     #[arg(long, env = "ZONEWISE_WRITE_TRACE", value_name = "FILE")]
     write_trace: Option<PathBuf>,
-    /// Heuristics to play the traces for, separated by commas; so far there is Auto alone
+    /// Heuristics to play the traces for, of Auto, Overlap and PreferZone, separated by commas
     #[arg(long, env = "ZONEWISE_HEURISTIC", value_delimiter = ',', default_value = "Auto", value_parser = values::heuristic, value_name = "NAME")]
     heuristic: Vec<Heuristic>,
     /// How many endpoints the EndpointSlice controller puts into a slice at most
@@ -180,6 +183,7 @@ impl<'a> Source<'a> {
                 let shape = Shape {
                     events: args.events,
                     node_changes: args.node_changes,
+                    pods: (args.pods.least, args.pods.most),
                     ..Shape::default()
                 };
                 let seed = args.seed.wrapping_add(number as u64);

@@ -92,6 +92,29 @@ pub fn events(text: &str) -> Result<usize, String> {
     whole_number(text, 1_000_000)
 }
 
+/// The least and the most of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The least.
+    pub least: usize,
+    /// The most, no less than the least.
+    pub most: usize,
+}
+
+/// How many pods a trace may have, as in `2-14`.
+pub fn pods(text: &str) -> Result<Range, String> {
+    const MOST: usize = 1000;
+    let range = text.split_once('-').and_then(|(least, most)| {
+        Some(Range {
+            least: least.parse().ok()?,
+            most: most.parse().ok()?,
+        })
+    });
+    range
+        .filter(|range| 1 <= range.least && range.least <= range.most && range.most <= MOST)
+        .ok_or_else(|| format!("{text:?} is not LEAST-MOST between 1 and {MOST}, as in 2-14"))
+}
+
 /// How many endpoints a slice holds at most; the API allows no more.
 pub fn slice_size(text: &str) -> Result<usize, String> {
     whole_number(text, 1000)
@@ -198,5 +221,7 @@ mod tests {
         assert!(bytes("Mi").is_err() && bytes("16MB").is_err());
         assert!(fraction("1.5").is_err() && fraction("NaN").is_err());
         assert!(service_name("zonewise").is_err());
+        assert_eq!(pods("2-14"), Ok(Range { least: 2, most: 14 }));
+        assert!(pods("14-2").is_err() && pods("0-2").is_err() && pods("2").is_err());
     }
 }

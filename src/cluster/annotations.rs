@@ -139,7 +139,8 @@ impl Annotations {
     }
 }
 
-fn invalid(key: &'static str, value: &str, problem: impl Into<Box<str>>) -> Invalid {
+/// An annotation whose value can't be used, its value cut to what can be shown.
+pub fn invalid(key: &'static str, value: &str, problem: impl Into<Box<str>>) -> Invalid {
     /// A value may be as long as all annotations together may be.
     const SHOWN: usize = 200;
     Invalid {

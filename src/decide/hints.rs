@@ -47,6 +47,7 @@ pub(super) fn plan(
         rules,
     };
     let hints = match rules.heuristic {
+        _ if set.members().is_empty() => ground.auto(),
         Heuristic::Auto => ground.auto(),
         Heuristic::Overlap => shared::overlap(&ground),
         Heuristic::PreferZone => shared::prefer_zone(&ground),
@@ -123,16 +124,25 @@ impl Ground<'_> {
     }
 
     /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone
-    /// without capacity.
+    /// without capacity. It gets one that others serve: alone it would carry the whole zone.
     fn complete(&self, mut hints: Vec<ZoneSet>) -> Vec<ZoneSet> {
-        let weighed = || self.zones.first_with_weight();
-        let members = self.set.members().iter().zip(&self.origins);
-        for ((member, origin), hint) in members.zip(&mut hints) {
-            if member.needs_hint && hint.is_empty() {
-                *hint = ZoneSet::one(match origin {
-                    Origin::Zone(zone) => *zone,
-                    Origin::Homeless => weighed(),
-                });
+        let is_lost = |member: &Member<'_>, zones: &ZoneSet| member.needs_hint && zones.is_empty();
+        let mut members = self.set.members().iter().zip(&hints);
+        if !members.any(|(member, zones)| is_lost(member, zones)) {
+            return hints;
+        }
+        let named = hints
+            .iter()
+            .find_map(|zones| zones.zones().first().copied());
+        let named = named.unwrap_or_else(|| self.zones.first_with_weight());
+        let own = |origin: &Origin| match origin {
+            Origin::Zone(zone) if hints.iter().any(|zones| zones.contains(*zone)) => *zone,
+            _ => named,
+        };
+        let of_lost: Vec<u16> = self.origins.iter().map(own).collect();
+        for ((member, zone), zones) in self.set.members().iter().zip(of_lost).zip(&mut hints) {
+            if is_lost(member, zones) {
+                *zones = ZoneSet::one(zone);
             }
         }
         hints

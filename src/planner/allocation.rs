@@ -178,6 +178,9 @@ pub(super) fn most<T: PartialOrd>(values: impl Iterator<Item = (usize, T)>) -> O
 /// `ceil(share · endpoints / (1 + threshold))`.
 #[must_use]
 pub fn minimum(weight: u64, total: u64, endpoints: u32, threshold: Threshold) -> u32 {
+    if weight == 0 {
+        return 0;
+    }
     let least = small_minimum(weight, total, endpoints, threshold).unwrap_or_else(|| {
         let numerator = u128::from(weight) * u128::from(endpoints) * u128::from(MILLION);
         let least = numerator.div_ceil(u128::from(total) * threshold.ceiling());
@@ -321,5 +324,6 @@ mod tests {
     fn a_zone_that_weighs_nothing_needs_nothing() {
         let needs = Needs::new(&[3, 0, 1], 4, T).unwrap();
         assert_eq!(needs.minimum(), [3, 0, 1]);
+        assert_eq!(minimum(0, 0, 4, T), 0, "nor does any where none weighs");
     }
 }

@@ -500,7 +500,7 @@ fn other_heuristic(value: &str) -> String {
 
 fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
     if first.is_empty() {
-        return "No node counts: none is Ready outside the control plane.".into();
+        return "No node counts: none is Ready, outside the control plane, and chosen by --capacity-node-selector if that is set.".into();
     }
     let mut text = String::new();
     for (i, node) in first.iter().enumerate() {

@@ -16,6 +16,9 @@ impl ZoneWeights {
     /// # Errors
     /// What is wrong, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text.split(',').count() > MOST_ZONES {
+            return Err(format!("it names more than {MOST_ZONES} zones"));
+        }
         let mut by_name: Vec<(Box<str>, u64)> = Vec::new();
         for item in text.split(',').map(str::trim) {
             let (name, weight) = item
@@ -71,6 +74,8 @@ impl fmt::Display for ZoneWeights {
 
 const MILLION: u64 = 1_000_000;
 const MOST: u32 = 1_000_000;
+/// More than any cluster has: each is compared with all before it.
+const MOST_ZONES: usize = 100;
 
 #[cfg(test)]
 mod tests {

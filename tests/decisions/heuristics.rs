@@ -302,3 +302,79 @@ fn each_set_of_ports_is_shared_by_itself() {
     assert_eq!(world.verdict(&slice("aaaabbbbccc")), "Hints");
     assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
 }
+
+#[test]
+fn hints_of_kubernetes_that_would_overload_are_stripped_where_none_are_better() {
+    let mut world = World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}));
+    world.objects.nodes.clear();
+    world.add(node("node-a", Some("a"), "7"));
+    world.add(node("node-b", Some("b"), "3"));
+    // Own zones would load the endpoint of zone a with 1.4 of the average.
+    assert_eq!(
+        world.verdict(&hinted(slice("ab"), "a b")),
+        "Strip NoOverlap"
+    );
+}
+
+#[test]
+fn a_weight_for_a_zone_without_nodes_that_count_is_told_and_explained() {
+    let mut world = auto_with(json!({"zonewise.dev/zone-weights": "d=1"}));
+    let mut down = node("node-d", Some("d"), "4");
+    down["status"]["conditions"][0]["status"] = "False".into();
+    world.add(down);
+    assert_eq!(
+        world.verdict(&slice("abc")),
+        "Strip WeighedZonesWithoutCapacity"
+    );
+    world.add(slice("abc"));
+    let cluster = world.writer().cluster();
+    let report = zonewise::report::Report::new(
+        &cluster,
+        &world.settings,
+        &world.objects.slices,
+        &zonewise::report::Filter::default(),
+    );
+    assert_eq!(
+        report.services[0].reason,
+        Some("WeighedZonesWithoutCapacity")
+    );
+}
+
+#[test]
+fn homeless_endpoints_in_two_slices_come_to_rest_with_prefer_zone() {
+    let mut world = World::new(annotated("zonewise.dev/PreferZone"));
+    world
+        .objects
+        .nodes
+        .retain(|node| node["metadata"]["name"] != "node-c");
+    world.add(slice_from("web-2", "x", 21));
+    let first = slice("aabbx");
+    let hints = world.stored_hints(&first, None);
+    assert_eq!(hints, "a a b b a");
+    world.objects.slices.clear();
+    world.add(with_hints(first, &hints));
+    assert_eq!(world.stored_hints(&slice_from("web-2", "x", 21), None), "b");
+}
+
+#[test]
+fn a_namespace_mode_that_cannot_be_used_keeps_the_hints_that_are_stored() {
+    let mut world = overlap();
+    world.add(namespace(json!({"zonewise.dev/mode": "Actve"})));
+    let decision = world.decide(&slice("abc"), None);
+    assert_eq!(
+        (decision.verdict, decision.mode),
+        (Verdict::Kept, Mode::Active)
+    );
+}
+
+#[test]
+fn without_ready_endpoints_every_heuristic_says_the_same() {
+    for mode in ["Auto", "zonewise.dev/Overlap", "zonewise.dev/PreferZone"] {
+        let world = World::new(annotated(mode));
+        assert_eq!(
+            world.verdict(&slice("AB")),
+            "Strip InsufficientNumberOfEndpoints",
+            "{mode}"
+        );
+    }
+}

@@ -7,6 +7,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Work;
 use crate::controller::events::{self, ServiceSet};
 use crate::controller::look::{Look, State};
+use crate::planner::capacity::Measure;
+use crate::planner::heuristic::Heuristic;
 use crate::planner::reason::Reason;
 use crate::words;
 
@@ -92,10 +94,27 @@ fn loses_hints_by_nodes(look: &Look) -> bool {
 fn sentence(state: &State) -> String {
     match &state.decision.reason {
         Some(reason) => reason.message(),
-        None => format!(
-            "{} serve {} in proportion to their CPU.",
-            words::count(state.hinted, "ready endpoint"),
-            words::count(state.decision.capacity.weights.len(), "zone")
-        ),
+        None => hinted(state),
     }
+}
+
+fn hinted(state: &State) -> String {
+    let decision = &state.decision;
+    let asked = decision.asked.as_ref();
+    let weights = asked.map(|asked| asked.zones(&decision.capacity).weights.into_owned());
+    let zones = weights.unwrap_or_default();
+    let zones = zones.iter().filter(|weight| **weight > 0).count();
+    let how = match asked {
+        Some(asked) if asked.zone_weights.is_some() => "by the weights that are given",
+        Some(asked) if asked.heuristic == Heuristic::PreferZone => "each its own",
+        _ => match decision.capacity.capacity.rules.measure {
+            Measure::Cpu => "in proportion to their CPU",
+            Measure::Nodes => "in proportion to their nodes",
+        },
+    };
+    format!(
+        "{} serve {} {how}.",
+        words::count(state.hinted, "ready endpoint"),
+        words::count(zones, "zone")
+    )
 }

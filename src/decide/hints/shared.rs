@@ -16,20 +16,36 @@ use crate::planner::zone_set::ZoneSet;
 /// In-zone shares that are equal may differ by so much.
 const ROUNDING: f64 = 1e-9;
 
+/// So many endpoints are shared at most. Auto has a plan for more, with nearly as much traffic in its zone, and takes
+/// less time.
+const MOST_SHARED: usize = 1000;
+
 /// Heuristic Overlap: Auto's plan, unless there is none, or endpoints for several zones keep more traffic in its zone.
 ///
 /// # Errors
 /// Why the request's slice gets no hints.
 pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
     let auto = ground.auto();
-    let overlap = ground.overlap();
-    match (auto, overlap) {
+    if ground.origins.len() > MOST_SHARED {
+        return auto;
+    }
+    let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
+    if let Ok(hints) = &auto
+        && in_zone(hints) > 1.0 - ROUNDING
+    {
+        return auto;
+    }
+    match (auto, ground.overlap()) {
         (Ok(auto), Ok(overlap)) => {
-            let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
             let is_better = in_zone(&overlap) > in_zone(&auto) + ROUNDING;
             Ok(if is_better { overlap } else { auto })
         }
         (Ok(hints), Err(_)) | (Err(_), Ok(hints)) => Ok(hints),
+        // What passes is not told as what stays.
+        (Err(passing @ Reason::SiblingsOutOfStep { .. }), Err(_)) => Err(passing),
+        (Err(_), Err(Reason::NoBetterThanNone)) if !ground.bears_own_zones() => {
+            Err(ground.no_overlap())
+        }
         // What Auto would need can be had; what Overlap says is how things are.
         (Err(_), Err(reason)) => Err(reason),
     }
@@ -124,6 +140,7 @@ impl Ground<'_> {
         members: &[usize],
         is_fixed: &impl Fn(&Member<'_>) -> bool,
     ) -> Result<Vec<ZoneSet>, Reason> {
+        let ranks = self.slice_ranks();
         let endpoint = |&place: &usize| {
             let member = &self.set.members()[place];
             let fixed = is_fixed(member);
@@ -136,7 +153,7 @@ impl Ground<'_> {
                 origin: self.origins[place],
                 hints,
                 fixed,
-                slice: u32::try_from(member.slice).unwrap_or(u32::MAX),
+                slice: ranks[member.slice],
             }
         };
         let endpoints: Vec<Endpoint> = members.iter().map(endpoint).collect();
@@ -146,41 +163,64 @@ impl Ground<'_> {
             .map_err(|refusal| self.why(&refusal))
     }
 
+    /// For each slice a number that does not tell which one is the request's: the order of their first addresses.
+    fn slice_ranks(&self) -> Vec<u32> {
+        let mut ranks = vec![u32::MAX; self.slices.len()];
+        let mut next = 0;
+        for member in self.set.members() {
+            let rank = &mut ranks[member.slice];
+            if *rank == u32::MAX {
+                *rank = next;
+                next += 1;
+            }
+        }
+        ranks
+    }
+
     fn why(&self, refusal: &Refusal) -> Reason {
         match *refusal {
             Refusal::TooManyZones { zones } => Reason::TooManyZones { zones },
             Refusal::NoBetterThanNone => Reason::NoBetterThanNone,
-            Refusal::NoPlan | Refusal::SearchEnded => Reason::NoOverlap {
-                endpoints: u32::try_from(self.origins.len()).unwrap_or(u32::MAX),
-                threshold: self.rules.threshold,
-            },
+            Refusal::NoPlan | Refusal::SearchEnded => self.no_overlap(),
         }
     }
 
-    /// Each endpoint's own zone; one that is in none with weight goes where the load is the highest.
+    fn no_overlap(&self) -> Reason {
+        Reason::NoOverlap {
+            endpoints: u32::try_from(self.origins.len()).unwrap_or(u32::MAX),
+            threshold: self.rules.threshold,
+        }
+    }
+
+    /// Whether what Kubernetes writes for a trafficDistribution, and what is stored, overloads nothing.
+    fn bears_own_zones(&self) -> bool {
+        let own = self.own_zones();
+        let stored = self.set.members().iter().map(|m| &m.record.hints);
+        let stored: Vec<ZoneSet> = stored.map(|hints| self.zone_set(hints)).collect();
+        let is_followed = stored.iter().all(|zones| !zones.is_empty());
+        self.check(&own).is_ok() && (!is_followed || self.check(&stored).is_ok())
+    }
+
+    /// Each endpoint's own zone; one that is in none with weight keeps its hint, or goes where the load is the highest.
     fn own_zones(&self) -> Vec<ZoneSet> {
         let weights = &self.zones.weights;
-        let mut serving = vec![0u32; weights.len()];
-        for origin in &self.origins {
-            if let Origin::Zone(zone) = origin {
-                serving[usize::from(*zone)] += 1;
-            }
-        }
-        let mut neediest = || {
-            let zone = most_short(weights, &serving);
-            serving[zone] += 1;
-            u16::try_from(zone).unwrap_or_default()
-        };
         let members = self.set.members().iter().zip(&self.origins);
-        members
+        let mut hints: Vec<ZoneSet> = members
             .map(|(member, origin)| match origin {
                 Origin::Zone(zone) => ZoneSet::one(*zone),
-                Origin::Homeless => {
-                    let now = self.zone_set(&member.record.hints).only();
-                    ZoneSet::one(now.unwrap_or_else(&mut neediest))
-                }
+                Origin::Homeless => self.zone_set(&member.record.hints).only().into(),
             })
-            .collect()
+            .collect();
+        let mut serving = vec![0u32; weights.len()];
+        for zone in hints.iter().filter_map(ZoneSet::only) {
+            serving[usize::from(zone)] += 1;
+        }
+        for zones in hints.iter_mut().filter(|zones| zones.is_empty()) {
+            let zone = most_short(weights, &serving);
+            serving[zone] += 1;
+            *zones = ZoneSet::one(u16::try_from(zone).unwrap_or_default());
+        }
+        hints
     }
 
     /// That the guarantee holds once all slices have their part: behind each port of the request's slice, where ports are

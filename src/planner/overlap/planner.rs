@@ -38,22 +38,32 @@ struct Hinted {
     judged: Judged,
 }
 
-/// What a plan that keeps hints is worth against a fresh one.
-struct Worth {
-    /// It must keep more than this part of the traffic in its zone.
-    least: f64,
-    to_beat: Option<Judged>,
-    keep: KeepRules,
+/// What a plan that keeps hints must come to, so that a fresh one is not better by the margin.
+struct Bounds {
+    /// It keeps more than this part of the traffic in its zone.
+    in_zone: f64,
+    /// Its worst overload is at most this.
+    overload: f64,
 }
 
-impl Worth {
-    /// Whether no fresh plan is better by the margin.
-    fn keeps(&self, kept: &Judged) -> bool {
-        let is_better = |fresh: Judged| {
-            kept.worst_overload - fresh.worst_overload > self.keep.overload + ROUNDING
-                || fresh.in_zone - kept.in_zone > self.keep.in_zone + ROUNDING
-        };
-        kept.in_zone > self.least + ROUNDING && !self.to_beat.is_some_and(is_better)
+impl Bounds {
+    fn new(in_zone_without_hints: f64, fresh: Option<&Judged>, keep: KeepRules) -> Self {
+        let by_fresh = fresh.map(|fresh| Self {
+            in_zone: fresh.in_zone - keep.in_zone - 2.0 * ROUNDING,
+            overload: fresh.worst_overload + keep.overload + ROUNDING,
+        });
+        let bounds = by_fresh.unwrap_or(Self {
+            in_zone: 0.0,
+            overload: f64::INFINITY,
+        });
+        Self {
+            in_zone: bounds.in_zone.max(in_zone_without_hints),
+            ..bounds
+        }
+    }
+
+    fn hold_for(&self, judged: &Judged) -> bool {
+        judged.in_zone > self.in_zone + ROUNDING && judged.worst_overload <= self.overload
     }
 }
 
@@ -89,22 +99,17 @@ impl<'a> Planner<'a> {
 
     pub(super) fn plan(&self, keep: KeepRules) -> Result<Plan, Refusal> {
         // 1. What could be had, whatever the free endpoints are hinted for now.
-        let crowd = self.crowd(|place| !self.endpoints[place].fixed);
+        let crowd = self.crowd(|place| self.is_free(place));
         let without_hints = crowd.in_zone_without_hints();
         let found = search(&crowd, without_hints, MOST_FRESH);
         let fresh = found
             .groups
-            .map(|groups| self.hinted(self.assign(&groups, |place| !self.endpoints[place].fixed)));
+            .and_then(|groups| self.hinted(self.assign(&groups, |place| self.is_free(place))));
         // 2. What keeps the hints that there are, if nothing fresh is better by the margin.
-        let to_beat = fresh.as_ref().map(|fresh| fresh.judged);
-        let least = to_beat.map_or(0.0, |fresh| fresh.in_zone - keep.in_zone - 2.0 * ROUNDING);
-        let worth = Worth {
-            least: least.max(without_hints),
-            to_beat,
-            keep,
-        };
+        let judged = fresh.as_ref().map(|fresh| &fresh.judged);
+        let bounds = Bounds::new(without_hints, judged, keep);
         let mut expansions_left = MOST_KEPT;
-        let kept = self.kept(&worth, &mut expansions_left);
+        let kept = self.kept(&bounds, &mut expansions_left);
         match kept.or(fresh) {
             Some(best) => Ok(Plan {
                 hints: self.with_fixed(best.hints),
@@ -118,8 +123,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Keeps all hints that free endpoints have, or all but one, with new endpoints planned around them; nothing where
-    /// none has hints, or no such plan is worth it.
-    fn kept(&self, worth: &Worth, expansions_left: &mut u32) -> Option<Hinted> {
+    /// none has hints, or no such plan is within the bounds.
+    fn kept(&self, bounds: &Bounds, expansions_left: &mut u32) -> Option<Hinted> {
         let is_new = |place: usize| self.is_free(place) && self.hints[place].is_empty();
         let mut hinted = (0..self.endpoints.len())
             .filter(|&place| self.is_free(place) && !self.hints[place].is_empty())
@@ -127,7 +132,7 @@ impl<'a> Planner<'a> {
         hinted.peek()?;
         let mut without = |one: Option<usize>| {
             let may_change = |place| is_new(place) || Some(place) == one;
-            self.around(may_change, worth, expansions_left)
+            self.around(may_change, bounds, expansions_left)
         };
         // 1. All of them.
         let all = without(None);
@@ -149,32 +154,31 @@ impl<'a> Planner<'a> {
     fn around(
         &self,
         may_change: impl Fn(usize) -> bool,
-        worth: &Worth,
+        bounds: &Bounds,
         expansions_left: &mut u32,
     ) -> Option<Hinted> {
         let crowd = self.crowd(&may_change);
         let hints = if crowd.free() == 0 {
             self.hints.clone()
         } else {
-            let found = search(&crowd, worth.least, *expansions_left);
+            let found = search(&crowd, bounds.in_zone, *expansions_left);
             *expansions_left -= found.expansions;
             self.assign(&found.groups?, may_change)
         };
-        let hinted = self.hinted(hints);
-        (hinted.judged.meets && worth.keeps(&hinted.judged)).then_some(hinted)
+        self.hinted(hints)
+            .filter(|hinted| bounds.hold_for(&hinted.judged))
     }
 
     fn is_free(&self, place: usize) -> bool {
         !self.endpoints[place].fixed
     }
 
-    fn hinted(&self, hints: Vec<ZoneSet>) -> Hinted {
+    /// The judge has the last word on whether hints meet the threshold.
+    fn hinted(&self, hints: Vec<ZoneSet>) -> Option<Hinted> {
         let origins = self.endpoints.iter().map(|endpoint| endpoint.origin);
         let endpoints = origins.zip(hints.iter().copied());
-        Hinted {
-            judged: judge(self.all_weights, self.threshold, endpoints),
-            hints,
-        }
+        let judged = judge(self.all_weights, self.threshold, endpoints);
+        judged.meets.then_some(Hinted { hints, judged })
     }
 
     /// Fixed endpoints as they are, with zones that have no weight.
