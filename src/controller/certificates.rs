@@ -242,11 +242,10 @@ impl Work {
                 .serving_metrics
                 .set_certificate_expiration("ca", until);
         }
-        let serving = self.with.current.get();
-        let is_served = serving.as_ref().zip(offered);
-        let is_served = is_served.is_some_and(|(is, in_it)| is.chain() == in_it.serving.chain());
-        self.remembered.note(contents, is_served, now.time);
-        let trust = match serving {
+        let looks = &self.looks;
+        self.remembered
+            .note(contents, now.time, |ca| looks.may_trust_ca(ca));
+        let trust = match self.with.current.get() {
             Some(serving) => self.looks.trust_by_the_last(serving.chain(), now.time),
             None => Trust::Distrusted(format!("Secret {} {lacks}", self.with.secret)),
         };

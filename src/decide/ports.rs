@@ -145,40 +145,36 @@ pub fn set_numbers(slices: &[&SliceRecord]) -> Vec<usize> {
 /// Slices that share a port and its number have the same, since copies of an address in them are one endpoint behind that
 /// port, and so do all that are linked in this way: one address there is to have one hint.
 #[must_use]
-pub fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
+pub fn variants<'a>(slices: &[&'a SliceRecord]) -> Vec<usize> {
     if total(slices) > MOST_PORTS || are_alike(slices) {
         return Vec::new();
     }
-    let mut ports: Vec<(&PortKey, i64, usize)> = Vec::new();
-    for (place, slice) in slices.iter().enumerate() {
-        let numbered = slice.ports.iter().zip(&slice.port_numbers);
-        ports.extend(numbered.map(|(port, &number)| (port, number, place)));
-    }
+    let numbered = |(place, slice): (usize, &&'a SliceRecord)| {
+        let ports = slice.ports.iter().zip(&slice.port_numbers);
+        ports.map(move |(port, number)| (port, number, place))
+    };
+    let mut ports: Vec<(&PortKey, &i64, usize)> =
+        slices.iter().enumerate().flat_map(numbered).collect();
     ports.sort_unstable();
-    ports.dedup();
-    let mut links = Links::new(slices.len());
-    for same in ports.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        for port in same {
-            links.join(same[0].2, port.2);
-        }
-    }
-    // In an order that no order of slices shows through: that of their ports.
-    let mut linked: Vec<(usize, Vec<&PortKey>)> = Vec::new();
-    let mut place_of: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut links = Links::new(&ports, slices.len());
+    // The order of what is linked is that of its ports, so that no order of slices shows through.
+    let mut order = Vec::new();
+    let mut linked: BTreeMap<usize, Vec<&PortKey>> = BTreeMap::new();
     for (port, _, place) in ports {
         let root = links.root(place);
-        let place = *place_of.entry(root).or_insert_with(|| {
-            linked.push((root, Vec::new()));
-            linked.len() - 1
+        let ports = linked.entry(root).or_insert_with(|| {
+            order.push(root);
+            Vec::new()
         });
-        linked[place].1.push(port);
+        ports.push(port);
     }
     let mut variants = vec![0; slices.len()];
     let mut next: BTreeMap<&PortKey, usize> = BTreeMap::new();
-    for (root, ports) in linked {
-        let taken = ports.iter().filter_map(|port| next.get(port).copied());
-        variants[root] = taken.max().unwrap_or_default();
-        next.extend(ports.iter().map(|port| (*port, variants[root] + 1)));
+    for root in order {
+        let taken = linked[&root].iter().filter_map(|port| next.get(port));
+        let variant = taken.max().copied().unwrap_or_default();
+        next.extend(linked[&root].iter().map(|port| (*port, variant + 1)));
+        variants[root] = variant;
     }
     (0..slices.len())
         .map(|place| variants[links.root(place)])
@@ -189,8 +185,15 @@ pub fn variants(slices: &[&SliceRecord]) -> Vec<usize> {
 struct Links(Vec<usize>);
 
 impl Links {
-    fn new(count: usize) -> Self {
-        Self((0..count).collect())
+    /// Links slices, by their places, that share a port and its number. The ports are in order.
+    fn new(ports: &[(&PortKey, &i64, usize)], slices: usize) -> Self {
+        let mut links = Self((0..slices).collect());
+        for same in ports.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            for port in same {
+                links.join(same[0].2, port.2);
+            }
+        }
+        links
     }
 
     fn root(&mut self, mut of: usize) -> usize {

@@ -65,31 +65,31 @@ impl Ours {
             slices: json.clone(),
         };
         let now = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let read = |slice: &Value| SliceRecord::read(&typed_slice(slice).expect("a slice"));
         Self {
             cluster: objects.load(StoreRules::default(), now).cluster(),
-            records: json.iter().map(read).collect(),
+            records: read(&json),
             json,
         }
     }
 
-    /// The ready endpoints behind a port, merged from the slices that have it.
-    pub fn behind_alone(&self, port: &PortName) -> Vec<Seen> {
-        let with_port = self.with_port(port).into_iter();
-        let slices: Vec<&SliceRecord> = with_port.map(|number| &self.records[number]).collect();
-        let set = self.gather(&slices);
-        let members = set.members().iter();
-        members
-            .map(|member| self.seen(member.record, port))
-            .collect()
+    /// The same nodes with the slices of another case.
+    pub fn with_slices_of(&self, case: &Case) -> Self {
+        let json = case.slices_json();
+        Self {
+            cluster: self.cluster.clone(),
+            records: read(&json),
+            json,
+        }
     }
 
-    /// The same, taken from the endpoints of all slices.
-    pub fn behind_among_all(&self, port: &PortName) -> Vec<Seen> {
+    /// The ready endpoints behind a port.
+    pub fn behind(&self, port: &PortName) -> Vec<Seen> {
         let slices: Vec<&SliceRecord> = self.records.iter().collect();
+        let snapshot = Snapshot::take(&self.cluster, Some(&service()));
+        let stand = |record: &EndpointRecord| snapshot.stand(record);
+        let set = EndpointSet::gather_stored(&slices, snapshot.capacity(), stand);
         let groups = ports::uneven(&slices).expect("there are few ports");
         let group = groups.iter().find(|group| self.is_of(group, port));
-        let set = self.gather(&slices);
         let backends = match group {
             Some(group) => set.behind(group),
             None if self.with_port(port).is_empty() => Vec::new(),
@@ -114,12 +114,6 @@ impl Ours {
             .iter()
             .flat_map(|one| with_port.iter().map(move |other| (one, other)));
         group.slices == with_port && pairs.into_iter().all(same_numbers)
-    }
-
-    fn gather<'a>(&self, slices: &[&'a SliceRecord]) -> EndpointSet<'a> {
-        let snapshot = Snapshot::take(&self.cluster, Some(&service()));
-        let stand = |record: &EndpointRecord| snapshot.stand(record);
-        EndpointSet::gather_stored(slices, snapshot.capacity(), stand)
     }
 
     /// The numbers of the slices that have a port.
@@ -169,6 +163,11 @@ impl Ours {
         let [service] = <[ServiceReport; 1]>::try_from(report.services).expect("one Service");
         service
     }
+}
+
+fn read(slices: &[Value]) -> Vec<SliceRecord> {
+    let read = |slice: &Value| SliceRecord::read(&typed_slice(slice).expect("a slice"));
+    slices.iter().map(read).collect()
 }
 
 fn service() -> String {

@@ -135,13 +135,15 @@ impl<'w> Scene<'w> {
         copy.conditions.get_or_insert_default().terminating = Some(true);
         let probe = slice("probe", service, &[copy], &[]);
         let name = slices::name_of(known);
-        eventually(
-            &format!("zonewise knows slice {name}"),
-            async || match slices::hinted(&[self.dry_run(&probe).await]) {
-                Ok(_) => Ok(()),
-                Err(fault) => Err(fault),
-            },
-        )
+        eventually(&format!("zonewise knows slice {name}"), async || {
+            let answered = self.dry_run(&probe).await;
+            let is_hinted = |endpoint| !slices::zone_hints(endpoint).is_empty();
+            if answered.endpoints.iter().all(is_hinted) {
+                Ok(())
+            } else {
+                Err("a copy of it has no hint".into())
+            }
+        })
         .await;
     }
 

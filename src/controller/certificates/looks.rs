@@ -6,6 +6,7 @@ use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
 
 use super::configuration::{Configuration, ConfigurationName, Trust, worst};
+use crate::certs::read::Certificate;
 use crate::controller::call::Failed;
 
 /// What a webhook configuration was seen as.
@@ -57,6 +58,15 @@ impl Looks {
     /// Each as it was seen at the last look at which it could be.
     pub fn last(&self) -> impl Iterator<Item = (&ConfigurationName, &Seen)> {
         self.names.iter().zip(&self.last)
+    }
+
+    /// Whether any of them may have this CA in its bundles.
+    #[must_use]
+    pub fn may_trust_ca(&self, ca: &Certificate) -> bool {
+        self.now().any(|(_, seen)| match seen {
+            Ok(configuration) => configuration.trusts_ca(ca),
+            Err(_) => true,
+        })
     }
 
     /// Whether a chain, leaf first, is trusted by what was seen at the last look.

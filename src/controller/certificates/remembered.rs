@@ -14,12 +14,19 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Takes in what the Secret holds, unless that has been put in place of what it should hold and this replica does not
-    /// serve it.
-    pub fn note(&mut self, contents: &Contents, is_served: bool, now: OffsetDateTime) {
-        if let Some(signing) = &contents.signing
-            && (is_served || !self.is_missing_in(&contents.bundle, now))
-        {
+    /// Takes in what the Secret holds, unless that has been put in place of what it should hold. Where no webhook
+    /// configuration trusts the CA that signed last, which `is_trusted` tells, there is nothing to be saved.
+    pub fn note(
+        &mut self,
+        contents: &Contents,
+        now: OffsetDateTime,
+        is_trusted: impl Fn(&Certificate) -> bool,
+    ) {
+        let Some(signing) = &contents.signing else {
+            return;
+        };
+        let counts = self.signing.as_ref().is_some_and(is_trusted);
+        if !(counts && self.is_missing_in(&contents.bundle, now)) {
             self.signing = Some(signing.certificate.clone());
             self.bundle.clone_from(&contents.bundle);
         }

@@ -153,6 +153,27 @@ async fn what_is_served_stays_until_another_is_known_to_be_trusted_everywhere() 
 }
 
 #[tokio::test]
+async fn who_goes_over_to_an_older_certificate_remembers_the_ca_of_the_newer_one() {
+    let (older, mut newer) = (made(), made());
+    let mut replica = replica();
+    newer.trust_too(&older.bundle);
+    replica.see(&newer, Ok(trusting(&[&newer])), 0);
+    for after in [5, 10] {
+        replica.see(&older, Ok(trusting(&[&newer])), after);
+    }
+    assert!(replica.serves(&older), "it is trusted, and has been");
+    let remembered = &replica.work.remembered;
+    let time = now() + Duration::from_secs(10);
+    assert!(remembered.is_missing_in(&older.bundle, time));
+    let all = remembered.added_to(&older, time);
+    assert!(all.bundle.contains(&newer.bundle[0]));
+    // Somebody has brought it about that nobody who serves by it is called.
+    replica.see(&older, Ok(trusting(&[&older])), 15);
+    let remembered = &replica.work.remembered;
+    assert!(!remembered.is_missing_in(&older.bundle, time));
+}
+
+#[tokio::test]
 async fn what_is_distrusted_is_given_up_at_once() {
     let (own, other) = (made(), made());
     let mut replica = replica();

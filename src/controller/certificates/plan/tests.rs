@@ -58,7 +58,7 @@ fn alone(now: OffsetDateTime) -> Circumstances<'static> {
 /// What a replica remembers that has seen this Secret.
 fn remembering(data: &Data) -> Remembered {
     let mut remembered = Remembered::default();
-    remembered.note(&Contents::read(data), true, start());
+    remembered.note(&Contents::read(data), start(), |_| true);
     remembered
 }
 
@@ -439,7 +439,7 @@ fn a_secret_that_is_put_back_to_an_older_one_keeps_the_ca_of_what_replicas_serve
     let newer = done(&Data::new(), &rules, &alone(start())).1;
     let served = Contents::read(&newer).server.unwrap();
     let mut remembered = remembering(&newer);
-    remembered.note(&Contents::read(&older), false, start());
+    remembered.note(&Contents::read(&older), start(), |_| true);
     let circumstances = Circumstances {
         remembered: &remembered,
         ..alone(start())
