@@ -182,7 +182,7 @@ struct State {
     version: u64,
     /// The version before which nothing is remembered.
     compacted: u64,
-    shelves: [Shelf; 3],
+    shelves: [Shelf; Resource::ALL.len()],
     lists_begun: u64,
     /// Lists that are being read in pages, by the number in their continue tokens.
     snapshots: HashMap<u64, (u64, Arc<Vec<Value>>)>,
