@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use api_server::Resource::{self, EndpointSlices, Nodes, Services};
+use api_server::Resource::{self, EndpointSlices, Namespaces, Nodes, Services};
 use api_server::{ApiServer, Fault, Gate, Verb};
 use objects::{endpoints, node, ready, service, slice, with};
 use zonewise::{Zonewise, eventually};
@@ -476,6 +476,8 @@ fn odd_service() -> Value {
 async fn odd_objects_in_a_list_are_named_and_counted_and_the_rest_goes_on() {
     let api = usual();
     api.put(Nodes, odd_node());
+    let odd_namespace = json!({"metadata": {"name": "elsewhere", "annotations": 5}});
+    api.put(Namespaces, odd_namespace);
     api.put(Services, odd_service());
     api.put(Services, service("broken"));
     api.put(
