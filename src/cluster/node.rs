@@ -168,6 +168,12 @@ impl NodeRecord {
         self.ready_until
     }
 
+    /// Whether it has been Ready, as far as is known: one that is old is taken to have been.
+    #[must_use]
+    pub fn was_ready(&self) -> bool {
+        self.node.ready || self.ready_until.is_some() || !self.node.settling
+    }
+
     /// Whether it counted at `since` or later, and is NotReady now.
     #[must_use]
     pub fn has_gone_since(&self, since: Timestamp) -> bool {

@@ -351,6 +351,7 @@ fn storm_since<'a>(
     let not_ready = NotReady::of(
         records,
         |record| &record.node,
+        |record| record.was_ready(),
         measure,
         rules.freeze_not_ready,
     );
@@ -929,6 +930,25 @@ mod tests {
             set(&mut writer, &["a"], 0..1, "False", now());
             assert_eq!(zones(&writer), "a4 b5", "one of ten, whatever comes");
         }
+    }
+
+    #[test]
+    fn new_nodes_that_were_ready_make_a_storm_when_they_go() {
+        let young = |i: usize, ready: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"n{i}","labels":{{"topology.kubernetes.io/zone":"a"}},"creationTimestamp":"{}"}},
+                    "status":{{"allocatable":{{"cpu":"1"}},"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}"#,
+                now()
+            );
+            serde_json::from_str::<Node<Box<str>>>(&json).unwrap()
+        };
+        let mut writer = listed();
+        set(&mut writer, &["b"], 0..5, "True", now());
+        for ready in ["True", "False"] {
+            (0..10).for_each(|i| writer.apply_node(&young(i, ready), now()));
+            writer.settle(now());
+        }
+        assert_eq!(zones(&writer), "a10 b5 frozen");
     }
 
     #[test]

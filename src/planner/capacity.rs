@@ -309,10 +309,11 @@ pub struct NotReady<N> {
 }
 
 impl<N> NotReady<N> {
-    /// Looks at nodes.
+    /// Looks at nodes, of which it is said whether one that is NotReady was ever Ready, as far as is known.
     pub fn of(
         all: impl IntoIterator<Item = N>,
         node: impl Fn(&N) -> &Node,
+        was_ready: impl Fn(&N) -> bool,
         measure: Measure,
         freeze_not_ready: f64,
     ) -> Self {
@@ -323,7 +324,7 @@ impl<N> NotReady<N> {
                 Assessment::Counts { .. } | Assessment::Insufficient(_) if node.ready => {
                     counting += 1;
                 }
-                Assessment::Counts { .. } if !node.settling => nodes.push(item),
+                Assessment::Counts { .. } if was_ready(&item) => nodes.push(item),
                 _ => {}
             }
         }
@@ -414,9 +415,16 @@ mod tests {
     }
 
     fn is_storm(nodes: &[Node], freeze_not_ready: f64) -> bool {
-        NotReady::of(nodes, |node| node, Measure::Cpu, freeze_not_ready)
-            .storm()
-            .is_some()
+        let was_ready = |node: &&Node| !node.settling;
+        NotReady::of(
+            nodes,
+            |node| node,
+            was_ready,
+            Measure::Cpu,
+            freeze_not_ready,
+        )
+        .storm()
+        .is_some()
     }
 
     fn node(name: &str, zone: &str, millicores: u64) -> Node {

@@ -85,7 +85,7 @@ async fn told_last_of(stage: &Stage, services: &[String], reason: &str) {
 
 pub async fn new_nodes_and_a_storm() {
     let mut stage = Stage::start([4, 4, 10]).await;
-    let replica = stage.replica("z-1").with("--node-grace", "5s");
+    let replica = stage.replica("z-1").with("--node-grace", "30s");
     stage.enter(&replica).await;
     stage.leader(&[&replica]).await;
     let services = names(6);

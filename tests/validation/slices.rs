@@ -207,6 +207,7 @@ pub async fn not_synced(stage: &Stage, scene: &Scene<'_>) {
         .with("--controller", "false")
         .with("--kubeconfig", &stage.nowhere());
     blind.begin();
+    eventually("the replica listens", async || blind.metrics().map(drop)).await;
     stage.judged_by(&blind, Writers::All).await;
     let services = path(scene, "services");
     let typo = json!({
