@@ -4,9 +4,24 @@ use std::time::Duration;
 
 use crate::cluster::selector::NodeSelector;
 use crate::planner::allocation::Threshold;
+use crate::planner::capacity::Measure;
 use crate::planner::decimal;
 use crate::planner::heuristic::Heuristic;
 use crate::telemetry::Human;
+
+impl clap::ValueEnum for Measure {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Cpu, Self::Nodes]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let (word, help) = match self {
+            Self::Cpu => ("cpu", "The allocatable CPU of their nodes"),
+            Self::Nodes => ("nodes", "The number of their nodes"),
+        };
+        Some(clap::builder::PossibleValue::new(word).help(help))
+    }
+}
 
 /// A duration such as `15s`, `5m` or `1h30m`, of at most a hundred years, with which any clock can reckon.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -172,14 +187,14 @@ pub fn node_selector(text: &str) -> Result<NodeSelector, String> {
 pub fn tolerance(text: &str) -> Result<u32, String> {
     let millionths = decimal::millionths(text, 1).and_then(|millionths| millionths.try_into().ok());
     millionths.ok_or_else(|| {
-        format!("{text:?} is no decimal between 0 and 1 of at most six digits, such as 0.05")
+        format!("{text:?} is no decimal between 0 and 1 of at most six digits behind its point, such as 0.05")
     })
 }
 
 /// An overload threshold.
 pub fn threshold(text: &str) -> Result<Threshold, String> {
     Threshold::parse(text).ok_or_else(|| {
-        format!("{text:?} is no decimal between 0 and 10 of at most six digits, such as 0.35")
+        format!("{text:?} is no decimal between 0 and 10 of at most six digits behind its point, such as 0.35")
     })
 }
 
@@ -219,6 +234,14 @@ mod tests {
         assert_eq!(bytes("16Mi"), Ok(16 << 20));
         assert_eq!(bytes("100"), Ok(100));
         assert!(bytes("Mi").is_err() && bytes("16MB").is_err());
+        assert_eq!(tolerance("0.05"), Ok(50_000));
+        assert!(tolerance("1.000001").is_err() && tolerance("0.0000001").is_err());
+        assert_eq!(threshold("10"), Ok(Threshold::HIGHEST));
+        assert!(threshold("10.000001").is_err() && threshold("-0.1").is_err());
+        assert_eq!(default_mode("none"), Ok(DefaultMode(None)));
+        let overlap = DefaultMode(Some(Heuristic::Overlap));
+        assert_eq!(default_mode("overlap"), Ok(overlap));
+        assert!(default_mode("Nothing").is_err_and(|problem| problem.ends_with("or None")));
         assert!(fraction("1.5").is_err() && fraction("NaN").is_err());
         assert!(service_name("zonewise").is_err());
         assert_eq!(pods("2-14"), Ok(Range { least: 2, most: 14 }));

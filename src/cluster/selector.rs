@@ -56,8 +56,11 @@ fn expression(part: &str) -> Result<Expression, String> {
     let part = part.trim();
     if let Some((key, values)) = part.split_once('(') {
         let (key, operator) = key.trim().rsplit_once(' ').unwrap_or((key, ""));
+        let values = values.trim_end_matches(')');
+        if values.trim().is_empty() {
+            return Err(format!("{part:?} has no value between its parentheses"));
+        }
         let values: BTreeSet<String> = values
-            .trim_end_matches(')')
             .split(',')
             .map(|value| value_of(value.trim()))
             .collect::<Result<_, _>>()?;
@@ -88,11 +91,11 @@ fn expression(part: &str) -> Result<Expression, String> {
 }
 
 fn key_of(key: &str) -> Result<String, String> {
-    let (prefix, name) = key.split_once('/').unwrap_or(("", key));
-    let is_prefix = prefix
-        .split('.')
-        .all(|part| part.is_empty() || is_name(part));
-    if name.is_empty() || !is_name(name) || !is_prefix {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if !is_name(name) || !prefix.is_none_or(is_domain) {
         return Err(format!("{key:?} is no key of a label"));
     }
     Ok(key.to_owned())
@@ -104,6 +107,12 @@ fn value_of(value: &str) -> Result<String, String> {
     } else {
         Err(format!("{value:?} is no value of a label"))
     }
+}
+
+/// Names of lower case with dots between them, of at most 253 together.
+fn is_domain(text: &str) -> bool {
+    let is_lower = |byte: &u8| !byte.is_ascii_uppercase() && *byte != b'_';
+    text.len() <= 253 && text.bytes().all(|byte| is_lower(&byte)) && text.split('.').all(is_name)
 }
 
 /// Letters and digits with hyphens, dots and underscores between them, of at most 63.
@@ -158,7 +167,24 @@ mod tests {
     #[test]
     fn what_is_no_selector_is_refused_with_the_part_that_is_none() {
         for bad in [
-            "", "a,", "a=b c", "a in b", "a in (b", "a=(b)", "a b", "-a", "a=-b", "a>1",
+            "",
+            "a,",
+            "a=b c",
+            "a in b",
+            "a in (b",
+            "a=(b)",
+            "a b",
+            "-a",
+            "a=-b",
+            "a>1",
+            "/a",
+            "a/",
+            "a..b/c",
+            "A.b/c",
+            "a_b/c",
+            "a/b/c",
+            "a in ()",
+            "a notin ( )",
         ] {
             assert!(NodeSelector::parse(bad).is_err(), "{bad}");
         }

@@ -6,10 +6,12 @@ mod shared;
 
 pub use overloaded::{Overloaded, ShortZone};
 
-use super::endpoint_set::{EndpointSet, Member, Stand};
+use std::collections::BTreeMap;
+
+use super::endpoint_set::{Backend, EndpointSet, Member, Stand};
 use super::ports::{self, PortGroup};
 use super::zones::Zones;
-use crate::cluster::slice::{EndpointRecord, SliceRecord};
+use crate::cluster::slice::{EndpointRecord, HintSet, SliceRecord};
 use crate::planner::allocation::Threshold;
 use crate::planner::auto::Origin;
 use crate::planner::heuristic::Heuristic;
@@ -123,6 +125,72 @@ impl Ground<'_> {
         }
     }
 
+    /// Members by the ports of their slices.
+    fn parts(&self) -> BTreeMap<usize, Vec<usize>> {
+        let numbers = ports::set_numbers(self.slices);
+        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for member in 0..self.origins.len() {
+            let part = self.set.part_of(member, &numbers);
+            parts.entry(part).or_default().push(member);
+        }
+        parts
+    }
+
+    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
+    /// others stay as they are, whichever copy of an address kube-proxy uses; `bears` judges the endpoints behind one port.
+    fn is_safe_now(&self, hints: &[ZoneSet], bears: impl Fn(&[(Origin, Serves)]) -> bool) -> bool {
+        let is_safe_behind = |backends: &mut dyn Iterator<Item = Backend<'_>>| {
+            let mut serving = Vec::new();
+            for backend in backends {
+                match self.serves_now(backend, hints) {
+                    // kube-proxy ignores hints behind a port that has an endpoint without.
+                    None => return true,
+                    Some(serves) => serving.push((self.origins[backend.member], serves)),
+                }
+            }
+            bears(&serving)
+        };
+        if self.ports.is_empty() {
+            return is_safe_behind(&mut (0..hints.len()).map(Backend::behind_all));
+        }
+        self.own_ports()
+            .all(|group| is_safe_behind(&mut self.set.behind(group).into_iter()))
+    }
+
+    /// What an endpoint serves as it stands now, with `hints` in the request's slice; nothing where it has no hint.
+    fn serves_now(&self, backend: Backend<'_>, hints: &[ZoneSet]) -> Option<Serves> {
+        let mut serves = None;
+        for (in_request, copy) in self.set.usable_copies(backend) {
+            let zones = match copy.hints {
+                _ if in_request => hints[backend.member],
+                // Of copies with and without a hint kube-proxy may use one with.
+                HintSet::Empty => continue,
+                _ => self.zone_set(&copy.hints),
+            };
+            let is_one_of = |zones: &ZoneSet| zones.zones().len() <= 1;
+            serves = Some(match serves {
+                None => Serves::Zones(zones),
+                Some(Serves::Zones(others)) if others == zones => Serves::Zones(zones),
+                Some(Serves::Zones(others)) if is_one_of(&others) && is_one_of(&zones) => {
+                    Serves::OneOfSeveral
+                }
+                Some(Serves::OneOfSeveral) if is_one_of(&zones) => Serves::OneOfSeveral,
+                Some(_) => Serves::Unclear,
+            });
+        }
+        serves
+    }
+
+    /// Those of the zones that have a part of the traffic.
+    fn zone_set(&self, hints: &HintSet) -> ZoneSet {
+        let mut zones = ZoneSet::EMPTY;
+        let numbers = hints.zones().iter();
+        for zone in numbers.filter_map(|zone| self.zones.number(*zone)) {
+            zones.insert(zone);
+        }
+        zones
+    }
+
     /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone
     /// without capacity. It gets one that others serve: alone it would carry the whole zone.
     fn complete(&self, mut hints: Vec<ZoneSet>) -> Vec<ZoneSet> {
@@ -147,6 +215,17 @@ impl Ground<'_> {
         }
         hints
     }
+}
+
+/// What an endpoint with hints serves, as far as that can be counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// These zones; none where its hints name none that has a part of the traffic.
+    Zones(ZoneSet),
+    /// One zone at most, but copies of it say different ones.
+    OneOfSeveral,
+    /// Copies of it say different things, several zones among them.
+    Unclear,
 }
 
 /// The copy in another slice that kube-proxy may use.

@@ -21,6 +21,12 @@ impl Threshold {
         Self { millionths }
     }
 
+    /// In millionths of the average load.
+    #[must_use]
+    pub const fn millionths(self) -> u32 {
+        self.millionths
+    }
+
     /// The highest that can be set.
     pub const HIGHEST: Self = Self {
         millionths: MOST * MILLION,

@@ -63,7 +63,7 @@ impl Node {
 }
 
 /// What zones are measured by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Measure {
     /// The allocatable CPU of their nodes.
     #[default]
@@ -242,16 +242,22 @@ impl Capacity {
         self.zones.iter().map(|zone| u64::from(zone.nodes)).sum()
     }
 
-    fn tolerates_insufficient(&self) -> bool {
+    /// Counted nodes without zone or CPU, where there are more of them than are tolerated.
+    #[must_use]
+    pub fn culprits(&self) -> &[InsufficientNode] {
         let insufficient = self.insufficient.len() as u64;
         let counted = insufficient + self.sufficient_nodes();
-        insufficient * 1_000_000 <= counted * u64::from(self.rules.tolerance)
+        let is_tolerated = insufficient * 1_000_000 <= counted * u64::from(self.rules.tolerance);
+        if is_tolerated && !self.zones.is_empty() {
+            return &[];
+        }
+        &self.insufficient
     }
 
     /// Why no Service can be hinted with these nodes, or nothing where one can.
     #[must_use]
     pub fn obstacle(&self) -> Option<Reason> {
-        if !self.tolerates_insufficient() || self.zones.is_empty() {
+        if !self.culprits().is_empty() || self.zones.is_empty() {
             return Some(Reason::insufficient_node_info(&self.insufficient));
         }
         if let [zone] = self.zones.as_slice() {
@@ -375,6 +381,15 @@ mod tests {
             Capacity::measure(nodes, rules).obstacle()
         };
         assert_eq!(obstacle(100_000, &nodes), None);
+        let tolerant = CapacityRules {
+            tolerance: 100_000,
+            ..CapacityRules::default()
+        };
+        let culprits = |rules| Capacity::measure(&nodes, rules).culprits().len();
+        assert_eq!(
+            (culprits(tolerant), culprits(CapacityRules::default())),
+            (0, 2)
+        );
         assert!(obstacle(99_999, &nodes).is_some() && obstacle(0, &nodes).is_some());
         assert_eq!(obstacle(0, &nodes[..18]), None);
         assert!(

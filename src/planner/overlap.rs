@@ -37,6 +37,13 @@ use super::zone_set::ZoneSet;
 pub use judgement::{Judged, judge};
 use planner::Planner;
 
+/// In-zone shares that are equal may differ by so much.
+pub const ROUNDING: f64 = 1e-9;
+
+/// For so many endpoints there should be plans at most. Auto has one for more, with nearly as much traffic in its zone, and
+/// takes less time.
+pub const MOST_ENDPOINTS: usize = 1000;
+
 /// A ready endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {

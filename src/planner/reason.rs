@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::allocation::{self, Threshold};
 use super::capacity::{InsufficientNode, Missing, ZONE_LABEL};
+use super::heuristic::Heuristic;
 use super::zone_set::ZoneSet;
 use crate::words::{self, NAMED, and_more};
 
@@ -423,7 +424,7 @@ const TOO_MANY_PORTS: &str = "The Service's EndpointSlices have more than 256 di
                               ports Services of their own.";
 const OPTED_OUT: &str = "The Service's topology annotation says Disabled.";
 const NOT_OPTED_IN: &str = "Nothing asks for hints; annotate the Service with \
-                            service.kubernetes.io/topology-mode: Auto.";
+                            service.kubernetes.io/topology-mode: zonewise.dev/Overlap.";
 const PREFER_SAME_NODE: &str = "trafficDistribution is PreferSameNode, which Kubernetes acts on.";
 const INTERNAL_TRAFFIC_POLICY_LOCAL: &str = "internalTrafficPolicy is Local and nothing comes from outside, so \
                                              kube-proxy uses endpoints on its own node alone.";
@@ -487,15 +488,21 @@ fn siblings_out_of_step(siblings: usize) -> String {
 }
 
 fn other_heuristic(value: &str) -> String {
-    let meaning = if value.starts_with("zonewise.dev/") {
-        "is no heuristic of this version; write Auto".to_owned()
-    } else if let Some(meant) = words::nearest(value, ["Auto", "Disabled"]) {
-        format!("another implementation may act on; if {meant} is meant, write it exactly so")
-    } else {
-        "another implementation may act on; Auto asks zonewise for hints".to_owned()
+    let own = value.strip_prefix("zonewise.dev/");
+    let who = match own {
+        Some(_) => "is no heuristic of this version",
+        None => "another implementation may act on",
     };
+    let words = Heuristic::ALL.map(Heuristic::word).into_iter();
+    let meant = words::nearest(own.unwrap_or(value), words.chain(["Disabled"]));
     let value = shortened(value);
-    format!("The Service's topology annotation says {value:?}, which {meaning}.")
+    let says = format!("The Service's topology annotation says {value:?}, which {who}");
+    let Some(meant) = meant else {
+        return format!("{says}; zonewise.dev/Overlap and Auto ask zonewise for hints.");
+    };
+    let heuristic = Heuristic::ALL.into_iter().find(|h| h.word() == meant);
+    let meant = heuristic.map_or(meant, Heuristic::annotation);
+    format!("{says}; if {meant} is meant, write it exactly so.")
 }
 
 fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
@@ -515,7 +522,7 @@ fn insufficient_nodes(first: &[InsufficientNode], more: usize) -> String {
     }
     let _ = write!(
         text,
-        "{}; zones' shares of CPU can't be known without it.",
+        "{}; zones' shares of capacity can't be known without it.",
         and_more(more)
     );
     text[..1].to_uppercase() + &text[1..]
@@ -601,6 +608,32 @@ mod tests {
             ),
         ] {
             assert!(lost(count).starts_with(beginning), "{}", lost(count));
+        }
+    }
+
+    #[test]
+    fn a_heuristic_that_may_be_meant_is_named_by_its_annotation() {
+        for (value, end) in [
+            (
+                "auto",
+                "another implementation may act on; if Auto is meant, write it exactly so.",
+            ),
+            (
+                "Overlap",
+                "another implementation may act on; if zonewise.dev/Overlap is meant, write it exactly so.",
+            ),
+            (
+                "zonewise.dev/overlp",
+                "is no heuristic of this version; if zonewise.dev/Overlap is meant, write it exactly so.",
+            ),
+            (
+                "zonewise.dev/Nearest",
+                "is no heuristic of this version; zonewise.dev/Overlap and Auto ask zonewise for hints.",
+            ),
+        ] {
+            let value = value.into();
+            let message = Reason::OtherHeuristic { value }.message();
+            assert!(message.ends_with(end), "{message}");
         }
     }
 

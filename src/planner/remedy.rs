@@ -40,6 +40,9 @@ pub struct Patient<'a> {
 /// How many more endpoints are tried.
 const MOST_MORE: u32 = 100;
 
+/// The same where a plan of heuristic Overlap is searched for each.
+const MOST_MORE_SHARED: u32 = 20;
+
 impl Patient<'_> {
     /// What would help, the smallest change of each kind.
     #[must_use]
@@ -54,12 +57,15 @@ impl Patient<'_> {
         let has_auto = || plan::auto(self.weights, self.threshold, self.origins).is_ok();
         match self.heuristic {
             Heuristic::Auto => has_auto(),
-            Heuristic::Overlap => self.overlap().is_some() || has_auto(),
+            Heuristic::Overlap => has_auto() || self.overlap().is_some(),
             Heuristic::PreferZone => self.own_zones().is_some_and(|judged| judged.meets),
         }
     }
 
     fn overlap(&self) -> Option<Remedy> {
+        if self.origins.len() > overlap::MOST_ENDPOINTS {
+            return None;
+        }
         let endpoint = |&origin: &Origin| Endpoint {
             origin,
             hints: ZoneSet::EMPTY,
@@ -95,7 +101,11 @@ impl Patient<'_> {
             }
         }
         let mut more = vec![0_u32; self.weights.len()];
-        for _ in 0..MOST_MORE {
+        let most = match self.heuristic {
+            Heuristic::Overlap => MOST_MORE_SHARED,
+            Heuristic::Auto | Heuristic::PreferZone => MOST_MORE,
+        };
+        for _ in 0..most {
             let zone = most_short(self.weights, &own);
             own[zone] += 1;
             more[zone] += 1;
@@ -115,12 +125,37 @@ impl Patient<'_> {
     fn threshold(&self) -> Option<Remedy> {
         let endpoints = u32::try_from(self.origins.len()).ok()?;
         let threshold = match self.heuristic {
-            Heuristic::Auto | Heuristic::Overlap => least_threshold(self.weights, endpoints)?,
+            Heuristic::Auto => least_threshold(self.weights, endpoints)?,
+            Heuristic::Overlap => return self.percents(),
             Heuristic::PreferZone => Threshold::at_least(self.own_zones()?.worst_overload)?,
         };
         let is_more = threshold > self.threshold && threshold <= Threshold::HIGHEST;
         let patient = Patient { threshold, ..*self };
         (is_more && patient.has_plan()).then_some(Remedy::Threshold(threshold))
+    }
+
+    /// The least threshold of whole percents that does, for a heuristic of which nothing but a plan tells it. What there is
+    /// a plan for at one threshold, there is at every higher one.
+    fn percents(&self) -> Option<Remedy> {
+        const PERCENT: u32 = 10_000;
+        let with = |percents: u32| Patient {
+            threshold: Threshold::from_millionths(percents * PERCENT),
+            ..*self
+        };
+        let mut too_low = self.threshold.millionths() / PERCENT;
+        let mut enough = Threshold::HIGHEST.millionths() / PERCENT;
+        if !with(enough).has_plan() {
+            return None;
+        }
+        while enough - too_low > 1 {
+            let between = too_low.midpoint(enough);
+            if with(between).has_plan() {
+                enough = between;
+            } else {
+                too_low = between;
+            }
+        }
+        Some(Remedy::Threshold(with(enough).threshold))
     }
 }
 
@@ -163,6 +198,34 @@ mod tests {
         assert_eq!((more[0], more[1]), (0, 0));
         assert!(matches!(remedies[1], Remedy::Threshold(_)));
         assert!(matches!(remedies[2], Remedy::Overlap { .. }));
+    }
+
+    #[test]
+    fn the_threshold_that_overlap_needs_is_lower_than_that_of_auto() {
+        let origins: Vec<Origin> = [0, 0, 0, 0, 1].map(Origin::Zone).to_vec();
+        let patient = Patient {
+            heuristic: Heuristic::Overlap,
+            weights: &[5, 3, 1],
+            threshold: Threshold::from_millionths(1),
+            origins: &origins,
+        };
+        assert!(!patient.has_plan(), "it is ill");
+        let remedies = patient.remedies();
+        let found = remedies.iter().find_map(|remedy| match remedy {
+            Remedy::Threshold(threshold) => Some(*threshold),
+            _ => None,
+        });
+        let found = found.expect("there is one");
+        assert!(found < least_threshold(&[5, 3, 1], 5).expect("Auto has one"));
+        let below = Threshold::from_millionths(found.millionths() - 10_000);
+        let at = |threshold| {
+            Patient {
+                threshold,
+                ..patient
+            }
+            .has_plan()
+        };
+        assert!(at(found) && !at(below));
     }
 
     #[test]

@@ -86,6 +86,32 @@ fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
     }
 }
 
+#[test]
+fn notes_explain_by_the_flags_of_the_replicas_as_a_shell_reads_them() {
+    let values = json!({
+        "overloadThreshold": 0.35,
+        "capacityNodeSelector": "pool in (web,api)",
+        "extraArgs": ["--drift-pace=5", "--keep-overload=0.2"],
+    });
+    let known = flags_of("explain");
+    let objects = Helm::four().objects(&Release::usual(), &values);
+    let decided_by = objects.arguments().into_iter().filter(|argument| {
+        let flag = argument.split('=').next().unwrap_or_default();
+        known.contains(flag)
+    });
+    let quoted = decided_by.map(|argument| {
+        if argument.contains(' ') {
+            format!("'{argument}'")
+        } else {
+            argument.to_owned()
+        }
+    });
+    let line = ["zonewise explain -A".to_owned()].into_iter().chain(quoted);
+    let line = line.collect::<Vec<_>>().join(" ");
+    let said = notes(&Helm::four(), &values);
+    assert!(said.contains(&line), "{said:?} has no {line:?}");
+}
+
 fn texts(values: &Value) -> Vec<&str> {
     let values = values.as_array().expect("a list");
     values.iter().filter_map(Value::as_str).collect()

@@ -77,13 +77,15 @@ fn words_that_mean_nothing() {
         &json!({"certificates": {"mode": "manual"}}),
         "at '/certificates/mode': value must be one of 'self-managed', 'cert-manager', 'provided'",
     );
-    refused(
-        &json!({"nodeGrace": "60"}),
-        "at '/nodeGrace': '60' does not match pattern",
-    );
+    for grace in [json!("60"), json!(60)] {
+        refused(
+            &json!({"nodeGrace": grace}),
+            "nodeGrace is \"60\": set it to a duration such as 60s, 90m or 1h30m, hours first.",
+        );
+    }
     refused(
         &json!({"fullnameOverride": "1st"}),
-        "at '/fullnameOverride': '1st' does not match pattern",
+        "fullnameOverride is \"1st\": set it to a name of lower-case letters, digits and dashes",
     );
     refused(
         &json!({"fullnameOverride": "a".repeat(64)}),
@@ -91,15 +93,19 @@ fn words_that_mean_nothing() {
     );
     refused(
         &json!({"extraArgs": ["drift-pace=5"]}),
-        "at '/extraArgs/0': 'drift-pace=5' does not match pattern",
+        "extraArgs has \"drift-pace=5\": write it as --flag=value",
     );
     refused(
         &json!({"certificates": {"provided": {"caBundle": "LS0tLS1CRUdJTg=="}}}),
-        "at '/certificates/provided/caBundle': 'LS0tLS1CRUdJTg==' does not match pattern",
+        "certificates.provided.caBundle is \"LS0tLS1CRUdJTg==\": give the certificates as PEM",
     );
     refused(
         &json!({"podDisruptionBudget": {"maxUnavailable": 0}}),
-        "at '/podDisruptionBudget/maxUnavailable'",
+        "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1",
+    );
+    refused(
+        &json!({"podDisruptionBudget": {"maxUnavailable": "0%"}}),
+        "podDisruptionBudget.maxUnavailable is \"0%\": set it to a number from 1 on or to a percentage",
     );
     refused(
         &json!({"service": {"ipFamilies": ["IPv4", "IPv4"]}}),
@@ -173,7 +179,7 @@ fn certificates_from_nowhere_and_from_two_places() {
                 json!("ClusterIssuer"),
             ),
         ),
-        "at '/certificates/certManager/issuerRef': properties 'name' required, if 'kind' exists",
+        "certificates.certManager.issuerRef has no name: set certificates.certManager.issuerRef.name",
     );
     refused(
         &at(
@@ -200,7 +206,7 @@ fn lifetimes_that_outlive_each_other() {
     );
     refused(
         &at("certificates.selfManaged.caLifetime", json!("365d")),
-        "'365d' does not match pattern",
+        "certificates.selfManaged.caLifetime is \"365d\": set it to whole hours from 1h to 876000h",
     );
 }
 
@@ -221,7 +227,11 @@ fn flags_and_variables_that_other_values_set() {
     }
     refused(
         &json!({"extraArgs": ["--drift-pace=1", "--drift-pace=2"]}),
-        "extraArgs has --drift-pace twice.",
+        "extraArgs has --drift-pace twice: leave one of them out.",
+    );
+    refused(
+        &json!({"extraArgs": ["--node-grace=1s"]}),
+        "extraArgs has --node-grace, which the chart sets: set nodeGrace in its place.",
     );
     for name in ["ZONEWISE_KEEP_OVERLOAD", "ZONEWISE_KEEP_IN_ZONE"] {
         let flag = name
@@ -261,7 +271,12 @@ fn every_flag_that_the_chart_ever_sets() {
     });
     let mut flags: BTreeSet<String> = rendered.collect();
     assert!(flags.len() > 20, "{flags:?}");
-    flags.extend(["--replica-name", "--validating-webhook-configuration"].map(str::to_owned));
+    let sometimes = [
+        "--replica-name",
+        "--validating-webhook-configuration",
+        "--capacity-node-selector",
+    ];
+    flags.extend(sometimes.map(str::to_owned));
     let arguments: Vec<String> = flags.iter().map(|flag| format!("{flag}=x")).collect();
     for values in [json!({}), certificates("provided")] {
         let values = merged(&values, &json!({"extraArgs": arguments}));
@@ -317,6 +332,10 @@ fn pods_that_could_not_be() {
     refused(
         &at("strategy.rollingUpdate.maxSurge", json!(0)),
         "strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are both 0",
+    );
+    refused(
+        &json!({"hostNetwork": true, "strategy": {"rollingUpdate": {"maxUnavailable": 0}}}),
+        "Set one of them to 1 or more. With hostNetwork maxSurge is 0 unless you set it.",
     );
     refused(
         &json!({"hostNetwork": true, "networkPolicy": {"enabled": true}}),
@@ -385,4 +404,7 @@ fn all_that_is_wrong_is_told_at_once() {
     let values = json!({"ports": {"metrics": 8443}, "serviceAccount": {"create": false}});
     refused(&values, "ports.webhook and ports.metrics are both 8443");
     refused(&values, "serviceAccount.create is false");
+    let values = json!({"nodeGrace": "60", "log": {"level": "loud"}});
+    refused(&values, "nodeGrace is \"60\"");
+    refused(&values, "log.level is \"loud\"");
 }

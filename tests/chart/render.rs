@@ -274,6 +274,26 @@ fn on_the_hosts_network_no_two_replicas_share_a_node() {
 }
 
 #[test]
+fn the_new_pod_comes_first_but_on_the_hosts_network_unless_told_otherwise() {
+    let rolling = |values: &Value| {
+        let objects = rendered(values);
+        let rolling = &objects.the("Deployment")["spec"]["strategy"]["rollingUpdate"];
+        (
+            rolling["maxUnavailable"].clone(),
+            rolling["maxSurge"].clone(),
+        )
+    };
+    assert_eq!(rolling(&json!({})), (json!(0), json!(1)));
+    let on_host =
+        |rolling: Value| json!({"hostNetwork": true, "strategy": {"rollingUpdate": rolling}});
+    assert_eq!(rolling(&on_host(json!({}))), (json!(1), json!(0)));
+    let half = on_host(json!({"maxSurge": "50%"}));
+    assert_eq!(rolling(&half), (json!(1), json!("50%")));
+    let as_elsewhere = on_host(json!({"maxUnavailable": 0, "maxSurge": 1}));
+    assert_eq!(rolling(&as_elsewhere), (json!(0), json!(1)));
+}
+
+#[test]
 fn ports_are_the_same_wherever_they_stand() {
     let values = merged(
         &everything(),

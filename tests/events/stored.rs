@@ -179,7 +179,7 @@ async fn describe_shows_transitions(cluster: &Cluster) {
         "IPv4: Node n7 has no zone.",
     ];
     assert_eq!(cluster.described_service(&web).await, [enabled, disabled]);
-    let sentence = "Node n7 has no label topology.kubernetes.io/zone; zones' shares of CPU can't be known without it.";
+    let sentence = "Node n7 has no label topology.kubernetes.io/zone; zones' shares of capacity can't be known without it.";
     assert_eq!(
         cluster.described(["Node", "", "n7", "n7"]).await,
         [["Warning", "InsufficientNodeInfo", CONTROLLER, sentence]]

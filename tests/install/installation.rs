@@ -17,6 +17,7 @@ pub fn command(begins: &str) -> String {
     let (_, section) = readme
         .split_once("## Install it")
         .expect("README.md says how to install it");
+    let section = section.replace("\\\n", " ");
     let found = section.lines().find(|line| line.starts_with(begins));
     found.expect("it has the command").to_owned()
 }

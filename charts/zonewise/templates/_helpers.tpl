@@ -182,18 +182,37 @@ What decisions follow, for those who decide and those who check. A flag without 
 {{- end }}
 
 {{/*
-The arguments of `zonewise check`, for the helm test and for NOTES. Of extraArgs those that decisions follow are flags of check, too.
+The same for those who look on, with what extraArgs adds: flags of `zonewise explain`, and of `zonewise check`, too.
 */}}
-{{- define "zonewise.checkArgs" -}}
-- --namespace={{ include "zonewise.namespace" . }}
-- --webhook-configuration={{ include "zonewise.clusterName" . }}
-- --lease-name={{ include "zonewise.fullname" . }}
+{{- define "zonewise.explainArgs" -}}
 {{ include "zonewise.decisionArgs" . }}
 {{- range .Values.extraArgs }}
 {{- if hasPrefix "--keep-" . }}
 - {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/*
+The arguments of `zonewise check`, for the helm test and for NOTES.
+*/}}
+{{- define "zonewise.checkArgs" -}}
+- --namespace={{ include "zonewise.namespace" . }}
+- --webhook-configuration={{ include "zonewise.clusterName" . }}
+- --lease-name={{ include "zonewise.fullname" . }}
+{{ include "zonewise.explainArgs" . }}
+{{- end }}
+
+{{/*
+A YAML list of arguments as words of a shell.
+*/}}
+{{- define "zonewise.shell" -}}
+{{- $words := list -}}
+{{- range fromYamlArray . -}}
+{{- $isPlain := regexMatch "^[-A-Za-z0-9_./:=,]+$" . -}}
+{{- $words = append $words ($isPlain | ternary . (printf "'%s'" (replace "'" "'\\''" .))) -}}
+{{- end -}}
+{{- join " " $words -}}
 {{- end }}
 
 {{/*
@@ -281,6 +300,19 @@ podAntiAffinity:
 {{- $constraints = append $constraints (hasKey . "labelSelector" | ternary . (merge (dict "labelSelector" $selector) .)) -}}
 {{- end -}}
 {{- toYaml $constraints -}}
+{{- end -}}
+
+{{/*
+How many pods may be away and too many during a rollout. With hostNetwork the old pod goes first: its node has no ports for a second one.
+*/}}
+{{- define "zonewise.rollingUpdate" -}}
+{{- $rollingUpdate := dict "maxUnavailable" (.Values.hostNetwork | ternary 1 0) "maxSurge" (.Values.hostNetwork | ternary 0 1) -}}
+{{- range $key, $value := .Values.strategy.rollingUpdate -}}
+{{- if ne (toString $value) "" -}}
+{{- $_ := set $rollingUpdate $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rollingUpdate -}}
 {{- end -}}
 
 {{- define "zonewise.metricsSelector" -}}

@@ -1,17 +1,47 @@
 {{/*
-Combinations that values.schema.json can't put in a sentence. Each check is a template that prints its sentence, or nothing.
+What values.schema.json can't put in a sentence. Each check is a template that prints its sentences, one a line, or nothing. Forms come
+first: the other checks compare what has the right one.
 */}}
 {{- define "zonewise.validate" -}}
-{{- $problems := list -}}
+{{- include "zonewise.refuse" (list "These values can't be read" (include "zonewise.validate.forms" .)) -}}
+{{- $said := "" -}}
 {{- range list "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "alerts" -}}
-{{- range include (printf "zonewise.validate.%s" .) $ | splitList "\n" -}}
+{{- $said = printf "%s\n%s" $said (include (printf "zonewise.validate.%s" .) $) -}}
+{{- end -}}
+{{- include "zonewise.refuse" (list "These values don't go together" $said) -}}
+{{- end -}}
+
+{{/*
+Fails if there are sentences. Takes a heading and the sentences, one a line.
+*/}}
+{{- define "zonewise.refuse" -}}
+{{- $problems := list -}}
+{{- range index . 1 | splitList "\n" -}}
 {{- with trim . -}}
 {{- $problems = append $problems (printf "- %s" .) -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
 {{- if $problems -}}
-{{- fail (printf "\n\nThese values don't go together:\n%s\n" (join "\n" $problems)) -}}
+{{- fail (printf "\n\n%s:\n%s\n" (index . 0) (join "\n" $problems)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "zonewise.validate.forms" -}}
+{{- range .Files.Get "files/forms.yaml" | fromYamlArray -}}
+{{- $form := . -}}
+{{- range $name := .values -}}
+{{- $found := $.Values -}}
+{{- range splitList "." $name -}}
+{{- $found = get $found . -}}
+{{- end -}}
+{{- $isList := kindIs "slice" $found -}}
+{{- range $isList | ternary $found (list $found) -}}
+{{- $left := and $form.numbers (not (kindIs "string" .)) -}}
+{{- if not (or $left (regexMatch $form.form (toString .))) }}
+{{ $name }} {{ $isList | ternary "has" "is" }} {{ toString . | trunc 60 | printf "%q" }}: {{ $form.do }}
+{{- end }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -27,7 +57,7 @@ webhook.failurePolicy is {{ .Values.webhook.failurePolicy }}: it must be Ignore,
 ports.webhook and ports.metrics are both {{ .webhook }}: give each its own.
 {{- end }}
 {{- if and $.Values.hostNetwork (lt (int (min .webhook .metrics)) 1024) }}
-ports.webhook or ports.metrics is below 1024 with hostNetwork: only root may open it on a node; use a port from 1024 on.
+ports.webhook or ports.metrics is below 1024 with hostNetwork: only root may open it on a node; set both to ports from 1024 on.
 {{- end }}
 {{- end }}
 {{- with .Values.service }}
@@ -69,20 +99,25 @@ certificates.provided.caBundle is set, and webhook.annotations has {{ $injectors
 certificates.provided is set, but certificates.mode is {{ $mode }}: set certificates.mode=provided, or leave certificates.provided empty.
 {{- end }}
 {{- if and (eq $mode "self-managed") $injectors }}
-webhook.annotations has {{ $injectors }}, but certificates.mode is self-managed: zonewise and the injector would put in their CA bundles by turns.
+webhook.annotations has {{ $injectors }}, but certificates.mode is self-managed: zonewise and the injector would put in their CA bundles by turns. Take the annotation away, or set certificates.mode=provided.
 {{- end }}
 {{- if and (eq $mode "self-managed") (not .Values.controller.enabled) }}
-controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes the certificates. Choose another certificates.mode, or leave the controller on.
+controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes the certificates. Set controller.enabled=true, or certificates.mode to cert-manager or provided.
 {{- end }}
-{{- if and .Values.certificates.certManager.issuerRef (ne $mode "cert-manager") }}
-certificates.certManager.issuerRef is set, but certificates.mode is {{ $mode }}: set certificates.mode=cert-manager, or leave it empty.
+{{- with .Values.certificates.certManager.issuerRef }}
+{{- if ne $mode "cert-manager" }}
+certificates.certManager.issuerRef is set, but certificates.mode is {{ $mode }}: set certificates.mode=cert-manager, or leave certificates.certManager.issuerRef empty.
+{{- end }}
+{{- if not .name }}
+certificates.certManager.issuerRef has no name: set certificates.certManager.issuerRef.name to that of your Issuer or ClusterIssuer.
+{{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "zonewise.validate.clientAuthentication" -}}
 {{- with .Values.clientAuthentication }}
 {{- if and .subjectNames (not .caConfigMap) }}
-clientAuthentication.subjectNames is set without clientAuthentication.caConfigMap: names mean nothing without a CA that vouches for them.
+clientAuthentication.subjectNames is set without clientAuthentication.caConfigMap: names mean nothing without a CA that vouches for them. Name the ConfigMap with that CA, or leave clientAuthentication.subjectNames empty.
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -91,28 +126,48 @@ clientAuthentication.subjectNames is set without clientAuthentication.caConfigMa
 {{- trimSuffix "h" . -}}
 {{- end -}}
 
+{{- define "zonewise.twice" -}}
+{{- include "zonewise.hours" . | int | mul 2 -}}h
+{{- end -}}
+
 {{- define "zonewise.validate.lifetimes" -}}
 {{- with .Values.certificates.selfManaged }}
 {{- if lt (include "zonewise.hours" .caLifetime | int) (include "zonewise.hours" .certificateLifetime | int | mul 2 | int) }}
-certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certificates.selfManaged.certificateLifetime ({{ .certificateLifetime }}): a server certificate never outlives its CA.
+certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certificates.selfManaged.certificateLifetime ({{ .certificateLifetime }}): a server certificate never outlives its CA. Set certificates.selfManaged.caLifetime to {{ include "zonewise.twice" .certificateLifetime }} or more.
 {{- end }}
 {{- end }}
 {{- with .Values.certificates.certManager }}
 {{- if ge (include "zonewise.hours" .renewBefore | int) (include "zonewise.hours" .duration | int) }}
-certificates.certManager.renewBefore ({{ .renewBefore }}) is not less than certificates.certManager.duration ({{ .duration }}).
+certificates.certManager.renewBefore ({{ .renewBefore }}) is not less than certificates.certManager.duration ({{ .duration }}). Set it to less, such as a third of that.
 {{- end }}
 {{- if lt (include "zonewise.hours" .caDuration | int) (include "zonewise.hours" .duration | int | mul 2 | int) }}
-certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certificates.certManager.duration ({{ .duration }}).
+certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certificates.certManager.duration ({{ .duration }}). Set it to {{ include "zonewise.twice" .duration }} or more.
 {{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "zonewise.reservedFlags" -}}
-{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--replica-name" "--kubeconfig" "--context" "--from-files" "--panic-on-service" "--watch-life-seconds" -}}
+{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--replica-name" "--kubeconfig" "--context" "--from-files" "--panic-on-service" "--watch-life-seconds" "--capacity-node-selector" -}}
 {{- range include "zonewise.args" . | fromYamlArray -}}
 {{- $flags = append $flags (splitList "=" . | first) -}}
 {{- end -}}
 {{- $flags | uniq | toJson -}}
+{{- end -}}
+
+{{/*
+What to do about a flag that the chart sets.
+*/}}
+{{- define "zonewise.inPlaceOf" -}}
+{{- $flag := trimPrefix "--" . -}}
+{{- $values := dict "validation" "validation.mode" "controller" "controller.enabled" "certificate-lifetime" "certificates.selfManaged.certificateLifetime" "ca-lifetime" "certificates.selfManaged.caLifetime" "certificate-secret" "certificates.mode" "tls-cert-file" "certificates.mode and certificates.provided" "tls-private-key-file" "certificates.mode and certificates.provided" "certificate-names" "fullnameOverride" "client-ca-file" "clientAuthentication.caConfigMap" "client-subject-names" "clientAuthentication.subjectNames" "webhook-bind-address" "listenAddress and ports.webhook" "metrics-bind-address" "listenAddress and ports.metrics" "shutdown-delay-duration" "shutdownDelaySeconds" "log-level" "log.level" "log-format" "log.format" -}}
+{{- range list "mode" "honor-traffic-distribution" "default-heuristic" "default-mode" "overload-threshold" "node-grace" "freeze-not-ready" "excluded-node-labels" "capacity" "capacity-node-selector" "node-info-tolerance" -}}
+{{- $_ := set $values . (camelcase . | untitle) -}}
+{{- end -}}
+{{- with get $values $flag -}}
+which the chart sets: set {{ . }} in its place.
+{{- else -}}
+which the chart sets or which has no place in a pod: take it out.
+{{- end -}}
 {{- end -}}
 
 {{- define "zonewise.validate.arguments" -}}
@@ -121,10 +176,10 @@ certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certi
 {{- range .Values.extraArgs }}
 {{- $flag := splitList "=" . | first }}
 {{- if has $flag $reserved }}
-extraArgs has {{ $flag }}, which the chart sets from other values or which has no place in a pod: see the list of values.
+extraArgs has {{ $flag }}, {{ include "zonewise.inPlaceOf" $flag }}
 {{- end }}
 {{- if has $flag $seen }}
-extraArgs has {{ $flag }} twice.
+extraArgs has {{ $flag }} twice: leave one of them out.
 {{- end }}
 {{- $seen = append $seen $flag }}
 {{- end }}
@@ -133,9 +188,12 @@ extraArgs has {{ $flag }} twice.
 {{- define "zonewise.validate.environment" -}}
 {{- $reserved := include "zonewise.reservedFlags" . | fromJsonArray -}}
 {{- range .Values.extraEnv }}
+{{- if not (regexMatch "^\\S+$" .name) }}
+extraEnv has {{ printf "%q" .name }}: give each variable a name without spaces.
+{{- end }}
 {{- $flag := printf "--%s" (.name | trimPrefix "ZONEWISE_" | lower | replace "_" "-") }}
 {{- if and (hasPrefix "ZONEWISE_" .name) (has $flag $reserved) }}
-extraEnv has {{ .name }}, which the chart sets from other values or which has no place in a pod: see the list of values.
+extraEnv has {{ .name }}, {{ include "zonewise.inPlaceOf" $flag }}
 {{- end }}
 {{- if hasPrefix "ZONEWISE_KEEP_" .name }}
 extraEnv has {{ .name }}: give {{ $flag }} in extraArgs, by which the helm test goes, too.
@@ -145,6 +203,9 @@ extraEnv has {{ .name }}: give {{ $flag }} in extraArgs, by which the helm test 
 
 {{- define "zonewise.validate.volumes" -}}
 {{- range .Values.extraVolumes }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" .name) }}
+extraVolumes has {{ printf "%q" .name }}: give each volume a name of lower-case letters, digits and dashes.
+{{- end }}
 {{- if has .name (list "certificates" "client-ca") }}
 extraVolumes has {{ .name }}, a name that the chart uses: choose another.
 {{- end }}
@@ -152,15 +213,17 @@ extraVolumes has {{ .name }}, a name that the chart uses: choose another.
 {{- end -}}
 
 {{- define "zonewise.validate.shutdown" -}}
-{{- if le (int .Values.terminationGracePeriodSeconds) (add (int .Values.shutdownDelaySeconds) 10 | int) }}
-terminationGracePeriodSeconds ({{ .Values.terminationGracePeriodSeconds }}) is not more than shutdownDelaySeconds ({{ .Values.shutdownDelaySeconds }}) and the 10 seconds that a request may take: the pod would be killed while it answers.
+{{- $least := add (int .Values.shutdownDelaySeconds) 11 -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (int $least) }}
+terminationGracePeriodSeconds ({{ .Values.terminationGracePeriodSeconds }}) is not more than shutdownDelaySeconds ({{ .Values.shutdownDelaySeconds }}) and the 10 seconds that a request may take: the pod would be killed while it answers. Set terminationGracePeriodSeconds to {{ $least }} or more.
 {{- end }}
 {{- end -}}
 
 {{- define "zonewise.validate.strategy" -}}
-{{- with .Values.strategy }}
-{{- if and (eq .type "RollingUpdate") (has (toString .rollingUpdate.maxUnavailable) (list "0" "0%")) (has (toString .rollingUpdate.maxSurge) (list "0" "0%")) }}
-strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are both 0: no pod could ever be replaced.
+{{- $zero := list "0" "0%" -}}
+{{- with include "zonewise.rollingUpdate" . | fromYaml }}
+{{- if and (eq $.Values.strategy.type "RollingUpdate") (has (toString .maxUnavailable) $zero) (has (toString .maxSurge) $zero) }}
+strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are both 0: no pod could ever be replaced. Set one of them to 1 or more.{{ if $.Values.hostNetwork }} With hostNetwork maxSurge is 0 unless you set it.{{ end }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -173,14 +236,14 @@ strategy.rollingUpdate.maxUnavailable and strategy.rollingUpdate.maxSurge are bo
 {{- define "zonewise.validate.scraping" -}}
 {{- with .Values.serviceMonitor }}
 {{- if gt (include "zonewise.seconds" .scrapeTimeout | int) (include "zonewise.seconds" .interval | int) }}
-serviceMonitor.scrapeTimeout ({{ .scrapeTimeout }}) is more than serviceMonitor.interval ({{ .interval }}): Prometheus refuses that.
+serviceMonitor.scrapeTimeout ({{ .scrapeTimeout }}) is more than serviceMonitor.interval ({{ .interval }}): Prometheus refuses that. Set it to {{ .interval }} or less.
 {{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "zonewise.validate.hostNetwork" -}}
 {{- if and .Values.hostNetwork .Values.networkPolicy.enabled }}
-networkPolicy.enabled has no effect on pods with hostNetwork: use one of the two.
+networkPolicy.enabled has no effect on pods with hostNetwork: set networkPolicy.enabled=false.
 {{- end }}
 {{- end -}}
 
@@ -213,11 +276,11 @@ prometheusRule.disabled has {{ . }}, which is no alert of this chart: there are 
 {{- $hours := int .Values.prometheusRule.certificateExpiryHours -}}
 {{- $lifetime := .Values.certificates.selfManaged.certificateLifetime -}}
 {{- if and (include "zonewise.isSelfManaged" .) (ge (mul 3 $hours) (include "zonewise.hours" $lifetime | int64)) }}
-prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than a third of certificates.selfManaged.certificateLifetime ({{ $lifetime }}): the alert would go off before each renewal.
+prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than a third of certificates.selfManaged.certificateLifetime ({{ $lifetime }}): the alert would go off before each renewal. Set it to less, or add ZonewiseCertificateExpiresSoon to prometheusRule.disabled.
 {{- end }}
 {{- $certManager := .Values.certificates.certManager -}}
 {{- if and (eq .Values.certificates.mode "cert-manager") (ge $hours (include "zonewise.hours" $certManager.renewBefore | int)) }}
-prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than certificates.certManager.renewBefore ({{ $certManager.renewBefore }}): the alert would go off before each renewal.
+prometheusRule.certificateExpiryHours ({{ $hours }}) is not less than certificates.certManager.renewBefore ({{ $certManager.renewBefore }}): the alert would go off before each renewal. Set it to less, or add ZonewiseCertificateExpiresSoon to prometheusRule.disabled.
 {{- end }}
 {{- end }}
 {{- end }}

@@ -75,8 +75,8 @@ impl Work {
         if !are_news && !self.first_looks.is_empty() {
             return;
         }
-        let insufficient = &capacity.capacity.insufficient;
-        self.drift.events.observe_nodes(insufficient, !are_news);
+        let culprits = capacity.capacity.culprits();
+        self.drift.events.observe_nodes(culprits, !are_news);
         self.observed = Some(capacity);
     }
 }

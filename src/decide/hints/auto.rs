@@ -1,15 +1,15 @@
 //! Heuristic Auto for one slice beside those that the other slices of its Service have.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 
-use super::{Ground, elsewhere};
+use super::{Ground, Serves, elsewhere};
 use crate::decide::endpoint_set::{Backend, Member};
-use crate::decide::ports::{self, PortGroup};
+use crate::decide::ports::PortGroup;
 use crate::planner::allocation::Needs;
 use crate::planner::guarantee::{self, BelowMinimum};
 use crate::planner::plan::{self, Endpoint, Fixed, Planner};
 use crate::planner::reason::{Reason, Shortfall};
+use crate::planner::zone_set::ZoneSet;
 
 /// For each member of a set the zone that it is hinted for; nothing for one that another slice hints for a zone without
 /// capacity.
@@ -39,19 +39,6 @@ enum Role {
     Free,
     /// Nothing: another slice hints it for this zone, or for one without capacity.
     Fixed(Option<u16>),
-}
-
-/// What an endpoint serves, as far as that can be counted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serves {
-    /// It has no hint.
-    AnyZone,
-    /// A zone with capacity.
-    Zone(u16),
-    /// None with capacity, or copies of it say different zones.
-    Nothing,
-    /// Hints that heuristic Auto does not give.
-    Unclear,
 }
 
 struct Problem<'a> {
@@ -181,12 +168,6 @@ impl Problem<'_> {
 
     /// Nothing where the part of the request's slice can't be planned.
     fn plan_parts(&self, roles: &[Role]) -> Option<MemberHints> {
-        let numbers = ports::set_numbers(self.ground.slices);
-        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for member in 0..roles.len() {
-            let part = self.ground.set.part_of(member, &numbers);
-            parts.entry(part).or_default().push(member);
-        }
         let mut hints: MemberHints = roles
             .iter()
             .map(|role| match role {
@@ -194,7 +175,7 @@ impl Problem<'_> {
                 Role::Free => None,
             })
             .collect();
-        for part in parts.values() {
+        for part in self.ground.parts().values() {
             // What nobody can change now is not judged by itself.
             if part.iter().all(|&member| roles[member] != Role::Free) {
                 continue;
@@ -284,56 +265,26 @@ impl Problem<'_> {
         guarantee::below_minimum(weights, &hinted, endpoints, self.ground.rules.threshold)
     }
 
-    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
-    /// others stay as they are, whichever copy of an address kube-proxy uses.
+    /// Whether the guarantee holds with the request's part of `hints` and the others as they are.
     fn is_safe_now(&self, hints: &[Option<u16>]) -> bool {
-        if self.ground.ports.is_empty() {
-            return self.is_safe_behind((0..hints.len()).map(Backend::behind_all), hints);
-        }
-        self.ground
-            .own_ports()
-            .all(|group| self.is_safe_behind(self.ground.set.behind(group), hints))
-    }
-
-    fn is_safe_behind<'g>(
-        &self,
-        backends: impl IntoIterator<Item = Backend<'g>>,
-        hints: &[Option<u16>],
-    ) -> bool {
-        let mut served = vec![0; self.ground.zones.weights.len()];
-        let (mut endpoints, mut is_clear) = (0, true);
-        for backend in backends {
-            endpoints += 1;
-            match self.serves_now(backend, hints) {
-                Serves::Nothing => {}
-                Serves::Zone(zone) => served[usize::from(zone)] += 1,
-                Serves::Unclear => is_clear = false,
-                // kube-proxy ignores hints behind a port that has an endpoint without.
-                Serves::AnyZone => return true,
-            }
-        }
+        let hints: Vec<ZoneSet> = hints.iter().copied().map(ZoneSet::from).collect();
         let (weights, threshold) = (&self.ground.zones.weights, self.ground.rules.threshold);
-        is_clear && guarantee::below_minimum(weights, &served, endpoints, threshold).is_none()
-    }
-
-    /// What an endpoint serves as it stands now, with `hints` in the request's slice.
-    fn serves_now(&self, backend: Backend<'_>, hints: &[Option<u16>]) -> Serves {
-        let mut serves = Serves::AnyZone;
-        for (in_request, copy) in self.ground.set.usable_copies(backend) {
-            let zone = match copy.hints.zones() {
-                _ if in_request => hints[backend.member],
-                // Of copies with and without a hint kube-proxy may use one with.
-                [] => continue,
-                [zone] => self.ground.zones.number(*zone),
-                _ => return Serves::Unclear,
-            };
-            serves = match (serves, zone) {
-                (Serves::AnyZone, Some(zone)) => Serves::Zone(zone),
-                (Serves::Zone(one), Some(other)) if one == other => serves,
-                _ => Serves::Nothing,
-            };
-        }
-        serves
+        self.ground.is_safe_now(&hints, |serving| {
+            let mut served = vec![0; weights.len()];
+            for (_, serves) in serving {
+                match serves {
+                    Serves::Zones(zones) if zones.zones().len() <= 1 => {
+                        let zone = zones.only().into_iter();
+                        zone.for_each(|zone| served[usize::from(zone)] += 1);
+                    }
+                    // It is counted for no zone.
+                    Serves::OneOfSeveral => {}
+                    Serves::Zones(_) | Serves::Unclear => return false,
+                }
+            }
+            let endpoints = u32::try_from(serving.len()).unwrap_or(u32::MAX);
+            guarantee::below_minimum(weights, &served, endpoints, threshold).is_none()
+        })
     }
 }
 

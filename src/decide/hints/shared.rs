@@ -1,24 +1,14 @@
 //! Heuristics Overlap and PreferZone for one slice: endpoints may serve several zones, or none serve a zone, so that what
 //! counts is what each endpoint carries, not how many serve a zone.
 
-use std::collections::BTreeMap;
-
-use super::{Ground, elsewhere};
+use super::{Ground, Serves, elsewhere};
 use crate::cluster::slice::HintSet;
-use crate::decide::endpoint_set::{Backend, Member};
-use crate::decide::ports;
+use crate::decide::endpoint_set::Member;
 use crate::planner::allocation::most_short;
 use crate::planner::auto::Origin;
 use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
 use crate::planner::reason::{Overload, Reason};
 use crate::planner::zone_set::ZoneSet;
-
-/// In-zone shares that are equal may differ by so much.
-const ROUNDING: f64 = 1e-9;
-
-/// So many endpoints are shared at most. Auto has a plan for more, with nearly as much traffic in its zone, and takes
-/// less time.
-const MOST_SHARED: usize = 1000;
 
 /// Heuristic Overlap: Auto's plan, unless there is none, or endpoints for several zones keep more traffic in its zone.
 ///
@@ -26,18 +16,24 @@ const MOST_SHARED: usize = 1000;
 /// Why the request's slice gets no hints.
 pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
     let auto = ground.auto();
-    if ground.origins.len() > MOST_SHARED {
+    if ground.origins.len() > overlap::MOST_ENDPOINTS {
         return auto;
     }
     let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
     if let Ok(hints) = &auto
-        && in_zone(hints) > 1.0 - ROUNDING
+        && in_zone(hints) > 1.0 - overlap::ROUNDING
+        && ground.keeps(hints)
     {
         return auto;
     }
     match (auto, ground.overlap()) {
         (Ok(auto), Ok(overlap)) => {
-            let is_better = in_zone(&overlap) > in_zone(&auto) + ROUNDING;
+            let margin = match (ground.keeps(&auto), ground.keeps(&overlap)) {
+                (true, false) => ground.rules.keep.in_zone,
+                (false, true) => -ground.rules.keep.in_zone,
+                _ => 0.0,
+            };
+            let is_better = in_zone(&overlap) > in_zone(&auto) + margin + overlap::ROUNDING;
             Ok(if is_better { overlap } else { auto })
         }
         (Ok(hints), Err(_)) | (Err(_), Ok(hints)) => Ok(hints),
@@ -57,12 +53,32 @@ pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
 /// Why the request's slice gets no hints.
 pub(super) fn prefer_zone(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
     let hints = ground.own_zones();
-    ground.check(&hints)?;
-    if ground.is_safe_now(&hints) {
+    if let Some(Excess {
+        port,
+        worst_overload,
+    }) = ground.excess(&hints)
+    {
+        let threshold = ground.rules.threshold;
+        return Err(match port {
+            Some(port) => ground.port_overloaded(port, worst_overload),
+            None => Reason::OwnZonesOverloaded {
+                worst_overload,
+                threshold,
+            },
+        });
+    }
+    if ground.bears_now(&hints) {
         Ok(hints)
     } else {
         Err(ground.siblings_out_of_step())
     }
+}
+
+/// That hints overload an endpoint.
+struct Excess<'a> {
+    /// The port behind which they do, where ports are uneven.
+    port: Option<&'a str>,
+    worst_overload: Overload,
 }
 
 impl Ground<'_> {
@@ -71,12 +87,12 @@ impl Ground<'_> {
         let is_stored = |member: &Member<'_>| self.stored(member).is_some();
         if self.set.members().iter().any(is_stored)
             && let Ok(hints) = self.plan_overlap(is_stored)
-            && self.is_safe_now(&hints)
+            && self.bears_now(&hints)
         {
             return Ok(hints);
         }
         let whole = self.plan_overlap(|_| false)?;
-        if self.is_safe_now(&whole) {
+        if self.bears_now(&whole) {
             Ok(whole)
         } else {
             Err(self.siblings_out_of_step())
@@ -87,39 +103,26 @@ impl Ground<'_> {
     /// same, if those keep it together too.
     fn plan_overlap(&self, is_fixed: impl Fn(&Member<'_>) -> bool) -> Result<Vec<ZoneSet>, Reason> {
         let all: Vec<usize> = (0..self.origins.len()).collect();
-        let parts = self.parts();
-        if parts.len() > 1
-            && let Some(hints) = self.plan_parts(&parts, &is_fixed)
-            && self.check(&hints).is_ok()
+        if !self.ports.is_empty()
+            && let Some(hints) = self.plan_parts(&is_fixed)
+            && self.excess(&hints).is_none()
         {
             return Ok(hints);
         }
         let hints = self.plan_together(&all, &is_fixed)?;
-        self.check(&hints)?;
-        Ok(hints)
-    }
-
-    /// Members by the ports of their slices.
-    fn parts(&self) -> BTreeMap<usize, Vec<usize>> {
-        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        if !self.ports.is_empty() {
-            let numbers = ports::set_numbers(self.slices);
-            for member in 0..self.origins.len() {
-                let part = self.set.part_of(member, &numbers);
-                parts.entry(part).or_default().push(member);
-            }
+        match self.excess(&hints) {
+            None => Ok(hints),
+            Some(excess) => Err(excess.port.map_or_else(
+                || self.no_overlap(),
+                |port| self.port_overloaded(port, excess.worst_overload),
+            )),
         }
-        parts
     }
 
     /// Nothing where a part has no plan.
-    fn plan_parts(
-        &self,
-        parts: &BTreeMap<usize, Vec<usize>>,
-        is_fixed: &impl Fn(&Member<'_>) -> bool,
-    ) -> Option<Vec<ZoneSet>> {
+    fn plan_parts(&self, is_fixed: &impl Fn(&Member<'_>) -> bool) -> Option<Vec<ZoneSet>> {
         let mut hints = vec![ZoneSet::EMPTY; self.origins.len()];
-        for part in parts.values() {
+        for part in self.parts().values() {
             let members = self.set.members();
             // What nobody can change now is not planned.
             let planned = if part.iter().all(|&member| is_fixed(&members[member])) {
@@ -198,7 +201,7 @@ impl Ground<'_> {
         let stored = self.set.members().iter().map(|m| &m.record.hints);
         let stored: Vec<ZoneSet> = stored.map(|hints| self.zone_set(hints)).collect();
         let is_followed = stored.iter().all(|zones| !zones.is_empty());
-        self.check(&own).is_ok() && (!is_followed || self.check(&stored).is_ok())
+        self.excess(&own).is_none() && (!is_followed || self.excess(&stored).is_none())
     }
 
     /// Each endpoint's own zone; one that is in none with weight keeps its hint, or goes where the load is the highest.
@@ -223,33 +226,31 @@ impl Ground<'_> {
         hints
     }
 
-    /// That the guarantee holds once all slices have their part: behind each port of the request's slice, where ports are
+    /// What is too much once all slices have their part: behind one of the ports of the request's slice, where ports are
     /// uneven, else for all endpoints.
-    fn check(&self, hints: &[ZoneSet]) -> Result<(), Reason> {
-        let threshold = self.rules.threshold;
+    fn excess(&self, hints: &[ZoneSet]) -> Option<Excess<'_>> {
+        let excess_of = |judged: Judged, port| {
+            (!judged.meets).then(|| Excess {
+                port,
+                worst_overload: Overload::of(judged.worst_overload),
+            })
+        };
         if self.ports.is_empty() {
-            let all = self.judge(0..hints.len(), hints);
-            return if all.meets {
-                Ok(())
-            } else {
-                Err(Reason::OwnZonesOverloaded {
-                    worst_overload: Overload::of(all.worst_overload),
-                    threshold,
-                })
-            };
+            return excess_of(self.judge(0..hints.len(), hints), None);
         }
-        for group in self.own_ports() {
+        self.own_ports().find_map(|group| {
             let behind = self.set.behind(group);
-            let judged = self.judge(behind.iter().map(|backend| backend.member), hints);
-            if !judged.meets {
-                return Err(Reason::PortOverloaded {
-                    port: group.port.name.clone(),
-                    worst_overload: Overload::of(judged.worst_overload),
-                    threshold,
-                });
-            }
+            let members = behind.iter().map(|backend| backend.member);
+            excess_of(self.judge(members, hints), Some(&*group.port.name))
+        })
+    }
+
+    fn port_overloaded(&self, port: &str, worst_overload: Overload) -> Reason {
+        Reason::PortOverloaded {
+            port: port.into(),
+            worst_overload,
+            threshold: self.rules.threshold,
         }
-        Ok(())
     }
 
     pub(super) fn judge(
@@ -261,50 +262,26 @@ impl Ground<'_> {
         overlap::judge(&self.zones.weights, self.rules.threshold, served)
     }
 
-    /// Whether the guarantee holds behind every port of the request's slice when that gets its part of `hints` and the
-    /// others stay as they are, whichever copy of an address kube-proxy uses.
-    fn is_safe_now(&self, hints: &[ZoneSet]) -> bool {
-        if self.ports.is_empty() {
-            return self.is_safe_behind((0..hints.len()).map(Backend::behind_all), hints);
-        }
-        self.own_ports()
-            .all(|group| self.is_safe_behind(self.set.behind(group), hints))
+    /// Whether the guarantee holds with the request's part of `hints` and the others as they are.
+    fn bears_now(&self, hints: &[ZoneSet]) -> bool {
+        self.is_safe_now(hints, |serving| {
+            let known = |&(origin, serves): &(Origin, Serves)| match serves {
+                Serves::Zones(zones) => Some((origin, zones)),
+                Serves::OneOfSeveral | Serves::Unclear => None,
+            };
+            let served: Option<Vec<_>> = serving.iter().map(known).collect();
+            let threshold = self.rules.threshold;
+            served.is_some_and(|all| overlap::judge(&self.zones.weights, threshold, all).meets)
+        })
     }
 
-    fn is_safe_behind<'g>(
-        &self,
-        backends: impl IntoIterator<Item = Backend<'g>>,
-        hints: &[ZoneSet],
-    ) -> bool {
-        let mut served = Vec::new();
-        for backend in backends {
-            match self.serves_now(backend, hints) {
-                Serves::Zones(zones) => served.push((self.origins[backend.member], zones)),
-                // kube-proxy ignores hints behind a port that has an endpoint without.
-                Serves::AnyZone => return true,
-                Serves::Unclear => return false,
-            }
-        }
-        overlap::judge(&self.zones.weights, self.rules.threshold, served).meets
-    }
-
-    /// What an endpoint serves as it stands now, with `hints` in the request's slice.
-    fn serves_now(&self, backend: Backend<'_>, hints: &[ZoneSet]) -> Serves {
-        let mut serves = Serves::AnyZone;
-        for (in_request, copy) in self.set.usable_copies(backend) {
-            let zones = match copy.hints {
-                _ if in_request => hints[backend.member],
-                // Of copies with and without a hint kube-proxy may use one with.
-                HintSet::Empty => continue,
-                _ => self.zone_set(&copy.hints),
-            };
-            serves = match serves {
-                Serves::AnyZone => Serves::Zones(zones),
-                Serves::Zones(others) if others == zones => serves,
-                _ => Serves::Unclear,
-            };
-        }
-        serves
+    /// Whether hints leave all that are stored as they are.
+    fn keeps(&self, hints: &[ZoneSet]) -> bool {
+        let mut members = self.set.members().iter().zip(hints);
+        members.all(|(member, zones)| {
+            let stored = &member.record.hints;
+            *stored == HintSet::Empty || self.zone_set(stored) == *zones
+        })
     }
 
     /// What another slice hints a member for, if that has it and it has hints.
@@ -312,28 +289,4 @@ impl Ground<'_> {
         let copy = elsewhere(member).filter(|copy| copy.hints != HintSet::Empty)?;
         Some(self.zone_set(&copy.hints))
     }
-
-    /// Those of the zones that have a part of the traffic.
-    pub(super) fn zone_set(&self, hints: &HintSet) -> ZoneSet {
-        let mut zones = ZoneSet::EMPTY;
-        for zone in hints
-            .zones()
-            .iter()
-            .filter_map(|zone| self.zones.number(*zone))
-        {
-            zones.insert(zone);
-        }
-        zones
-    }
-}
-
-/// What an endpoint serves, as far as that can be counted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serves {
-    /// It has no hint.
-    AnyZone,
-    /// These zones; none where its hints name none that has a part of the traffic.
-    Zones(ZoneSet),
-    /// Copies of it say different things.
-    Unclear,
 }

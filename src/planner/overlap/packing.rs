@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
+use super::ROUNDING;
 use super::choice::{Choices, Naming};
 use super::crowd::{Crowd, Group, HOMELESS, Names, merge};
-use super::search::ROUNDING;
 
 /// The most steps to pack one choice.
 const MOST_STEPS: u32 = 200;

@@ -9,15 +9,15 @@ use super::super::zone_set::ZoneSet;
 use super::assignment::{self, Seat};
 use super::crowd::{self, Crowd, Group, HOMELESS, MOST, Names};
 use super::judgement::{Judged, judge};
-use super::search::{ROUNDING, search};
-use super::{Endpoint, Plan, Refusal};
+use super::search::search;
+use super::{Endpoint, Plan, ROUNDING, Refusal};
 
 /// The most expansions of the search for a fresh plan. It has its own, so that a fresh plan does not depend on the hints
 /// that there are.
 const MOST_FRESH: u32 = 15_000;
 
-/// The most expansions of all searches for plans that keep hints.
-const MOST_KEPT: u32 = 5_000;
+/// The most expansions of all other searches.
+const MOST_OTHER: u32 = 5_000;
 
 /// The endpoints of one Service in zones that have weight.
 pub(super) struct Planner<'a> {
@@ -108,29 +108,31 @@ impl<'a> Planner<'a> {
         // 2. What keeps the hints that there are, if nothing fresh is better by the margin.
         let judged = fresh.as_ref().map(|fresh| &fresh.judged);
         let bounds = Bounds::new(without_hints, judged, keep);
-        let mut expansions_left = MOST_KEPT;
+        let mut expansions_left = MOST_OTHER;
         let kept = self.kept(&bounds, &mut expansions_left);
         match kept.or(fresh) {
             Some(best) => Ok(Plan {
                 hints: self.with_fixed(best.hints),
                 worst_overload: best.judged.worst_overload,
                 in_zone: best.judged.in_zone,
-                expansions: found.expansions + MOST_KEPT - expansions_left,
+                expansions: found.expansions + MOST_OTHER - expansions_left,
             }),
             None if found.ended_early => Err(Refusal::SearchEnded),
-            None => Err(refusal(&crowd)),
+            None => Err(refusal(&crowd, expansions_left)),
         }
     }
 
     /// Keeps all hints that free endpoints have, or all but one, with new endpoints planned around them; nothing where
-    /// none has hints, or no such plan is within the bounds.
+    /// none has hints, or no such plan is within the bounds, or was found in so many expansions.
     fn kept(&self, bounds: &Bounds, expansions_left: &mut u32) -> Option<Hinted> {
         let is_new = |place: usize| self.is_free(place) && self.hints[place].is_empty();
         let mut hinted = (0..self.endpoints.len())
             .filter(|&place| self.is_free(place) && !self.hints[place].is_empty())
             .peekable();
         hinted.peek()?;
+        // Each counts, so that their number is bounded too.
         let mut without = |one: Option<usize>| {
+            *expansions_left = expansions_left.checked_sub(1)?;
             let may_change = |place| is_new(place) || Some(place) == one;
             self.around(may_change, bounds, expansions_left)
         };
@@ -243,9 +245,9 @@ impl<'a> Planner<'a> {
 }
 
 /// Why there is no plan, where the search has seen them all.
-fn refusal(crowd: &Crowd) -> Refusal {
+fn refusal(crowd: &Crowd, expansions_left: u32) -> Refusal {
     // Without fixed endpoints there always is the plan that says nothing: all name all.
-    if crowd.fixed.is_empty() || search(crowd, -1.0, MOST_KEPT).groups.is_some() {
+    if crowd.fixed.is_empty() || search(crowd, -1.0, expansions_left).groups.is_some() {
         Refusal::NoBetterThanNone
     } else {
         Refusal::NoPlan

@@ -8,10 +8,7 @@ use super::choice::{self, Choices, in_zone};
 use super::crowd::{Crowd, Group, Names};
 use super::frontier::Frontier;
 use super::packing::Packer;
-use super::single;
-
-/// Sums of fractions that are equal may differ by so much.
-pub(super) const ROUNDING: f64 = 1e-9;
+use super::{ROUNDING, single};
 
 /// What a search comes to.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use super::ROUNDING;
 use super::choice::{self, Choice, Choices, Held};
 use super::crowd::{Crowd, HOMELESS, MOST, Names};
-use super::search::ROUNDING;
 
 /// How many endpoints of each home serve a zone of their own, and how many could serve another.
 struct Counts {

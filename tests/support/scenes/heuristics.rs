@@ -85,10 +85,11 @@ fn assert_shared(kube_proxy: &mut KubeProxy, slices: &[EndpointSlice], in_zone_s
 
 pub async fn overlap(scene: &Scene<'_>) {
     let mut kube_proxy = KubeProxy::start();
-    scene.service(&service("web", &[mode(OVERLAP)])).await;
+    // All at once: hints that were right for fewer would be kept where the best are not better by much.
     scene
         .pods("web", &[("node-a", 4), ("node-b", 4), ("node-c", 3)])
         .await;
+    scene.service(&service("web", &[mode(OVERLAP)])).await;
     let slices = scene.slices_with_ready("web", 11).await;
     assert_shared(&mut kube_proxy, &slices, 0.698);
     // The controller strips what it does not know at every sync, and nothing of that may be stored.
