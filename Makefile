@@ -25,6 +25,8 @@ CHART_CRDS := $(CACHE)/crds/$(subst /,+,$(notdir $(PROMETHEUS_OPERATOR))+$(notdi
 CHART_TOOLS := $(HELM) $(HELM_3) $(HELM_DOCS) $(PROMTOOL) $(CHART_CRDS)
 CHART_ENV := ZONEWISE_HELM=$(abspath $(HELM)) ZONEWISE_HELM_3=$(abspath $(HELM_3)) ZONEWISE_HELM_DOCS=$(abspath $(HELM_DOCS)) \
 	ZONEWISE_PROMTOOL=$(abspath $(PROMTOOL)) ZONEWISE_CRDS=$(abspath $(CHART_CRDS))
+# Properties run over tens of thousands of cases, which takes optimised code.
+DEV_TESTS := --lib --bins $(patsubst tests/%.rs,--test %,$(filter-out tests/properties.rs,$(sort $(wildcard tests/*.rs))))
 PANIC_TEST := answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
@@ -53,10 +55,12 @@ test: $(CONTROLPLANE) $(CHART_TOOLS) quantities ## Run every test, against a rea
 	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
 		cargo test --test serve -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
 	@grep -q '1 passed' $(TARGET)/panic-test.log
+	$(call step,properties of plans and decisions in the release build)
+	@cargo test --release --test properties
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test --lib --bins --tests --no-fail-fast
+	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test $(DEV_TESTS) --no-fail-fast
 
 full-size: $(CONTROLPLANE) ## Play in full what `make test` plays short: rotations for 3 minutes, 300 nodes, rollouts
 	$(call step,certificates and CAs that are renewed all the time)

@@ -1,6 +1,10 @@
 //! Heuristics, thresholds and weights, and who asks for them.
 
 use super::*;
+use zonewise::planner::allocation::Threshold;
+use zonewise::planner::auto::Origin;
+use zonewise::planner::overlap::judge;
+use zonewise::planner::zone_set::ZoneSet;
 
 const DISTRIBUTED: &str = "PreferSameZone";
 
@@ -81,6 +85,10 @@ fn what_overlap_planned_it_leaves_as_it_is() {
 fn with_hints(mut slice: Value, hints: &str) -> Value {
     let endpoints = slice["endpoints"].as_array_mut().unwrap().iter_mut();
     for (endpoint, hint) in endpoints.zip(hints.split(' ')) {
+        if hint == "-" {
+            endpoint.as_object_mut().unwrap().remove("hints");
+            continue;
+        }
         let zones: Vec<Value> = hint
             .chars()
             .map(|zone| json!({"name": zone.to_string()}))
@@ -376,5 +384,72 @@ fn without_ready_endpoints_every_heuristic_says_the_same() {
             "Strip InsufficientNumberOfEndpoints",
             "{mode}"
         );
+    }
+}
+
+/// How far above the average the busiest endpoint is; nothing where kube-proxy follows no hints.
+fn worst_overload(slices: &[Value]) -> Option<f64> {
+    let number = |zone: &Value| u16::from(zone.as_str().unwrap().as_bytes()[0] - b'a');
+    let mut endpoints = Vec::new();
+    for endpoint in slices
+        .iter()
+        .flat_map(|s| s["endpoints"].as_array().unwrap())
+    {
+        let mut hints = ZoneSet::EMPTY;
+        for zone in endpoint["hints"]["forZones"].as_array()? {
+            hints.insert(number(&zone["name"]));
+        }
+        endpoints.push((Origin::Zone(number(&endpoint["zone"])), hints));
+    }
+    Some(judge(&[1, 1, 1], Threshold::KUBERNETES, endpoints).worst_overload)
+}
+
+#[test]
+fn slices_that_are_decided_at_once_come_to_rest_under_the_ceiling() {
+    const PARTS: [&str; 5] = ["a", "b", "ab", "aac", "bcc"];
+    let triples = PARTS.into_iter().flat_map(|x| {
+        let pairs = PARTS
+            .into_iter()
+            .flat_map(move |y| PARTS.map(|z| [x, y, z]));
+        pairs.collect::<Vec<_>>()
+    });
+    for parts in triples {
+        for heuristic in ["zonewise.dev/Overlap", "zonewise.dev/PreferZone"] {
+            let mut world = World::new(annotated(heuristic));
+            let mut slices: Vec<Value> = (1..)
+                .zip(parts)
+                .map(|(number, zones)| slice_from(&format!("web-{number}"), zones, 20 * number))
+                .collect();
+            let decide = |world: &World, slice: &Value| {
+                let hints = world.stored_hints(slice, Some(slice));
+                with_hints(slice.clone(), &hints)
+            };
+            // Each by a replica that has yet to hear of the others.
+            for slice in &slices {
+                world.add(slice.clone());
+            }
+            slices = slices.iter().map(|slice| decide(&world, slice)).collect();
+            let mut rounds = 0;
+            loop {
+                let before = slices.clone();
+                for place in 0..slices.len() {
+                    world.objects.slices.clear();
+                    for slice in &slices {
+                        world.add(slice.clone());
+                    }
+                    slices[place] = decide(&world, &slices[place]);
+                }
+                if slices == before {
+                    break;
+                }
+                rounds += 1;
+                assert!(rounds <= 4, "{heuristic} {parts:?} does not come to rest");
+            }
+            let worst = worst_overload(&slices);
+            assert!(
+                worst.is_none_or(|worst| worst <= 0.2 + 1e-9),
+                "{heuristic} {parts:?}: {worst:?}"
+            );
+        }
     }
 }

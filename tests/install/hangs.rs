@@ -33,13 +33,14 @@ pub async fn processes_stop_dead(site: &Site) {
         (now != before).then_some(()).ok_or(now)
     })
     .await;
-    let near = hints::slices_of(site, "near").await;
-    assert_eq!(
-        slices::ready_count(&near),
-        12,
-        "{}",
-        slices::describe(&near)
-    );
+    eventually("the new endpoints are stored meanwhile", async || {
+        let near = hints::slices_of(site, "near").await;
+        let is_stored = slices::ready_count(&near) == 12;
+        is_stored
+            .then_some(())
+            .ok_or_else(|| slices::describe(&near))
+    })
+    .await;
     for replica in site.pods.running() {
         replica.signal("CONT");
     }
