@@ -354,11 +354,23 @@ fn may_hint(
     let state = snapshot.service.as_ref();
     let record = state.and_then(|state| state.service.as_deref());
     let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
-    let namespace = snapshot.namespace.as_deref();
-    let asked = may_hint_service(name, record, namespace, settings)?;
-    if let Err(invalid) = mode {
+    asked_of(snapshot, name, record, settings)
+}
+
+/// What is asked for, and can be used.
+fn asked_of(
+    snapshot: &Snapshot<'_>,
+    name: &str,
+    record: &ServiceRecord,
+    settings: &Settings,
+) -> Result<Asked, Refusal> {
+    let asked = may_hint_service(name, record, snapshot.namespace(), settings);
+    let does_nothing = matches!(&asked, Err(refusal) if refusal.verdict != Verdict::Strip);
+    // A mode that can't be read may mean that hints are to be left alone.
+    if !does_nothing && let Err(invalid) = mode(snapshot.namespace(), settings) {
         return Err(invalid_annotation(name, Owner::Namespace, invalid));
     }
+    let asked = asked?;
     if let Some((owner, zone_weights)) = &asked.zone_weights
         && let Some(invalid) = unknown_zone(snapshot, zone_weights)
     {
@@ -400,6 +412,13 @@ fn invalid_annotation(service: &str, owner: Owner, invalid: &Invalid) -> Refusal
         value: invalid.value.clone(),
         problem: invalid.problem.clone(),
     })
+}
+
+/// What is asked for on the slices of the Service `name` (`namespace/name`), where decisions follow it.
+#[must_use]
+pub fn asked_for(snapshot: &Snapshot<'_>, name: &str, settings: &Settings) -> Option<Asked> {
+    let record = snapshot.service()?.service.as_ref()?;
+    asked_of(snapshot, name, record, settings).ok()
 }
 
 /// What is asked for on the slices of the Service `name` (`namespace/name`), where they are ours to give hints at all.

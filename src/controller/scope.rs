@@ -111,6 +111,22 @@ pub fn takes(selector: Option<&LabelSelector>, labels: &impl Labels) -> Option<b
 }
 
 impl Scope {
+    /// That of a webhook which is asked about everything, as one is taken to be that can't be read.
+    fn everything() -> Self {
+        let all = || Some(vec!["*".to_owned()]);
+        let rule = RuleWithOperations {
+            api_groups: all(),
+            api_versions: all(),
+            operations: all(),
+            resources: Some(vec!["*/*".to_owned()]),
+            scope: None,
+        };
+        Self {
+            rules: Some(vec![rule]),
+            ..Self::default()
+        }
+    }
+
     /// Whether some rule covers this operation, `CREATE` or `UPDATE`, on EndpointSlices.
     #[must_use]
     pub fn covers(&self, operation: &str) -> bool {
@@ -141,7 +157,7 @@ pub fn are_narrow(scopes: &[Scope]) -> bool {
 }
 
 /// The names of those slices of a Service (`namespace/name`) about which the API server certainly asks none of the webhooks
-/// of these scopes. Namespaces are not watched: of their labels the name alone is known.
+/// of these scopes. Of a Namespace's labels the name alone is kept.
 #[must_use]
 pub fn left_out<'s>(scopes: &[Scope], service: &str, slices: &'s Slices) -> HashSet<&'s str> {
     if !are_narrow(scopes) {
@@ -164,8 +180,8 @@ pub fn left_out<'s>(scopes: &[Scope], service: &str, slices: &'s Slices) -> Hash
 pub fn of_configuration(configuration: &Value) -> Vec<Scope> {
     let webhooks = configuration["webhooks"].as_array();
     let webhooks = webhooks.into_iter().flatten();
-    // One that can't be read leaves nothing out that is known.
-    let read = |webhook: &Value| Scope::deserialize(webhook).unwrap_or_default();
+    let read =
+        |webhook: &Value| Scope::deserialize(webhook).unwrap_or_else(|_| Scope::everything());
     webhooks.map(read).collect()
 }
 
@@ -250,5 +266,6 @@ mod tests {
         let other = json!({"matchLabels": {NAMESPACE_NAME: "other"}});
         assert!(leaves_out(&json!({"namespaceSelector": other})));
         assert!(leaves_out(&json!({"rules": null})));
+        assert!(!leaves_out(&json!({"rules": "none"})));
     }
 }

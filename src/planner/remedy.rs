@@ -44,9 +44,12 @@ const MOST_MORE: u32 = 100;
 const MOST_MORE_SHARED: u32 = 20;
 
 impl Patient<'_> {
-    /// What would help, the smallest change of each kind.
+    /// What would help, the smallest change of each kind; nothing where it is well by itself, and others keep it from hints.
     #[must_use]
     pub fn remedies(&self) -> Vec<Remedy> {
+        if self.has_plan() {
+            return Vec::new();
+        }
         let overlap = (self.heuristic != Heuristic::Overlap).then(|| self.overlap());
         let remedies = [self.more_endpoints(), self.threshold(), overlap.flatten()];
         remedies.into_iter().flatten().collect()
@@ -54,10 +57,21 @@ impl Patient<'_> {
 
     /// Whether there is a plan, from hints on none.
     fn has_plan(&self) -> bool {
-        let has_auto = || plan::auto(self.weights, self.threshold, self.origins).is_ok();
+        let auto = || plan::auto(self.weights, self.threshold, self.origins).ok();
         match self.heuristic {
-            Heuristic::Auto => has_auto(),
-            Heuristic::Overlap => has_auto() || self.overlap().is_some(),
+            Heuristic::Auto => auto().is_some(),
+            Heuristic::Overlap => {
+                let in_zone = |hints: Vec<ZoneSet>| {
+                    let endpoints = self.origins.iter().copied().zip(hints);
+                    overlap::judge(self.weights, self.threshold, endpoints).in_zone
+                };
+                let without_hints = in_zone(vec![ZoneSet::EMPTY; self.origins.len()]);
+                let gains = |hints: plan::Hints| {
+                    let hints = hints.into_iter().map(ZoneSet::one).collect();
+                    in_zone(hints) > without_hints + overlap::ROUNDING
+                };
+                auto().is_some_and(gains) || self.overlap().is_some()
+            }
             Heuristic::PreferZone => self.own_zones().is_some_and(|judged| judged.meets),
         }
     }
@@ -226,6 +240,20 @@ mod tests {
             .has_plan()
         };
         assert!(at(found) && !at(below));
+    }
+
+    #[test]
+    fn who_is_well_alone_is_told_nothing() {
+        let origins = [0, 1, 2].map(Origin::Zone);
+        for heuristic in Heuristic::ALL {
+            let patient = Patient {
+                heuristic,
+                weights: &[1, 1, 1],
+                threshold: Threshold::KUBERNETES,
+                origins: &origins,
+            };
+            assert_eq!(patient.remedies(), []);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Heuristics, thresholds and weights, and who asks for them.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use zonewise::planner::allocation::Threshold;
 use zonewise::planner::auto::Origin;
@@ -452,4 +454,86 @@ fn slices_that_are_decided_at_once_come_to_rest_under_the_ceiling() {
             );
         }
     }
+}
+
+/// What the EndpointSlice controller sends for a trafficDistribution.
+fn in_own_zones(slice: Value) -> Value {
+    let endpoints = slice["endpoints"].as_array().unwrap();
+    let zones: Vec<&str> = endpoints
+        .iter()
+        .map(|e| e["zone"].as_str().unwrap())
+        .collect();
+    let zones = zones.join(" ");
+    with_hints(slice, &zones)
+}
+
+#[test]
+fn no_write_of_the_controller_is_let_pass_that_overloads_an_endpoint() {
+    const PARTS: [&str; 7] = ["a", "b", "c", "ab", "aaa", "aac", "bcc"];
+    for (before, after) in PARTS.into_iter().flat_map(|x| PARTS.map(|y| (x, y))) {
+        for other in PARTS {
+            let mut world = by_distribution();
+            let mut stored: BTreeMap<&str, Value> = BTreeMap::new();
+            let writes = [
+                ("web-1", before, 1),
+                ("web-2", other, 21),
+                ("web-1", after, 41),
+            ];
+            // At last each is looked at, as drift is.
+            let all = writes.iter().chain(&writes[1..]);
+            for &(name, zones, first) in all {
+                let sent = in_own_zones(slice_from(name, zones, first));
+                world.objects.slices.clear();
+                for slice in stored.values() {
+                    world.add(slice.clone());
+                }
+                let hints = world.stored_hints(&sent, stored.get(name));
+                stored.insert(name, with_hints(sent, &hints));
+                let slices: Vec<Value> = stored.values().cloned().collect();
+                let worst = worst_overload(&slices);
+                assert!(
+                    worst.is_none_or(|worst| worst <= 0.2 + 1e-9),
+                    "{before} then {after} beside {other}: {worst:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_kubernetes_hints_for_zones_that_have_no_part_of_the_traffic_overloads_the_others() {
+    let mut world = by_distribution();
+    world.objects.nodes.clear();
+    world.add(node("node-a", Some("a"), "18"));
+    world.add(node("node-b", Some("b"), "2"));
+    // With the endpoint in d for d alone, that of a would carry 1.9 of the average.
+    assert_eq!(world.verdict(&in_own_zones(slice("ad"))), "Strip NoOverlap");
+    let stored = in_own_zones(slice("ad"));
+    assert_eq!(world.stored_hints(&stored, Some(&stored)), "- -");
+}
+
+#[test]
+fn hints_that_keep_no_more_traffic_in_its_zone_than_none_are_not_given() {
+    for zones in ["aa", "aaa", "aaaa"] {
+        assert_eq!(
+            overlap().verdict(&slice(zones)),
+            "Strip NoBetterThanNone",
+            "{zones}"
+        );
+        let sent = in_own_zones(slice(zones));
+        assert_eq!(
+            by_distribution().verdict(&sent),
+            "Untouched NoBetterThanNone"
+        );
+    }
+}
+
+#[test]
+fn a_namespace_mode_that_cannot_be_used_keeps_the_hints_of_those_who_opted_out_too() {
+    let mut world = World::new(annotated("Disabled"));
+    world.add(namespace(json!({"zonewise.dev/mode": "Obsrve"})));
+    assert_eq!(world.verdict(&slice("abc")), "Kept InvalidAnnotation");
+    let mut silent = World::new(json!({}));
+    silent.add(namespace(json!({"zonewise.dev/mode": "Obsrve"})));
+    assert_eq!(silent.verdict(&slice("abc")), "Untouched NotOptedIn");
 }

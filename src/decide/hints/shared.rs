@@ -10,16 +10,21 @@ use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
 use crate::planner::reason::{Overload, Reason};
 use crate::planner::zone_set::ZoneSet;
 
-/// Heuristic Overlap: Auto's plan, unless there is none, or endpoints for several zones keep more traffic in its zone.
+/// Heuristic Overlap: Auto's plan, unless there is none that gains anything, or endpoints for several zones keep more traffic
+/// in its zone.
 ///
 /// # Errors
 /// Why the request's slice gets no hints.
 pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
-    let auto = ground.auto();
+    let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
+    let without_hints = in_zone(&vec![ZoneSet::EMPTY; ground.origins.len()]);
+    let auto = ground.auto().and_then(|hints| {
+        let gains = in_zone(&hints) > without_hints + overlap::ROUNDING;
+        gains.then_some(hints).ok_or(Reason::NoBetterThanNone)
+    });
     if ground.origins.len() > overlap::MOST_ENDPOINTS {
         return auto;
     }
-    let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
     if let Ok(hints) = &auto
         && in_zone(hints) > 1.0 - overlap::ROUNDING
         && ground.keeps(hints)
@@ -195,13 +200,21 @@ impl Ground<'_> {
         }
     }
 
-    /// Whether what Kubernetes writes for a trafficDistribution, and what is stored, overloads nothing.
+    /// Whether nothing is overloaded by what Kubernetes writes for a trafficDistribution, in all slices or in the request's
+    /// alone, or by what is stored.
     fn bears_own_zones(&self) -> bool {
-        let own = self.own_zones();
-        let stored = self.set.members().iter().map(|m| &m.record.hints);
-        let stored: Vec<ZoneSet> = stored.map(|hints| self.zone_set(hints)).collect();
-        let is_followed = stored.iter().all(|zones| !zones.is_empty());
-        self.excess(&own).is_none() && (!is_followed || self.excess(&stored).is_none())
+        let own = |origin: &Origin| match origin {
+            Origin::Zone(zone) => ZoneSet::one(*zone),
+            // Kubernetes hints it for a zone that has no part of the traffic.
+            Origin::Homeless => ZoneSet::EMPTY,
+        };
+        let own: Vec<ZoneSet> = self.origins.iter().map(own).collect();
+        let stored = || self.set.members().iter().map(|m| &m.record.hints);
+        let is_followed = stored().all(|hints| *hints != HintSet::Empty);
+        let stored: Vec<ZoneSet> = stored().map(|hints| self.zone_set(hints)).collect();
+        self.excess(&own).is_none()
+            && self.bears_now(&own)
+            && (!is_followed || self.excess(&stored).is_none())
     }
 
     /// Each endpoint's own zone; one that is in none with weight keeps its hint, or goes where the load is the highest.

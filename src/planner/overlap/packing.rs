@@ -17,6 +17,8 @@ const MOST_STEPS: u32 = 200;
 pub(super) struct Packer<'a> {
     crowd: &'a Crowd,
     pub(super) expansions_left: u32,
+    /// Whether there may be a packing that was not found, for a choice that was given up after so many steps.
+    pub(super) gave_up: bool,
 }
 
 impl<'a> Packer<'a> {
@@ -24,6 +26,7 @@ impl<'a> Packer<'a> {
         Self {
             crowd,
             expansions_left: most_expansions,
+            gave_up: false,
         }
     }
 
@@ -38,6 +41,7 @@ impl<'a> Packer<'a> {
         let mut attempt = Attempt::new(self.crowd, choices, most_steps);
         let packed = attempt.start() && attempt.place(0);
         self.expansions_left -= most_steps - attempt.steps;
+        self.gave_up |= !packed && attempt.steps == 0;
         packed.then(|| attempt.packed())
     }
 

@@ -29,10 +29,10 @@ pub(super) fn search(crowd: &Crowd, least: f64, most_expansions: u32) -> Outcome
         best: None,
         least: least + ROUNDING,
     };
-    let ended_early = !search.run();
+    let came_to_its_end = search.run();
     Outcome {
         groups: search.best,
-        ended_early,
+        ended_early: !came_to_its_end || search.packer.gave_up,
         expansions: most_expansions - search.packer.expansions_left,
     }
 }

@@ -1,12 +1,12 @@
 //! What is wrong with the hints of a slice, as they will be stored.
 
 use super::{Fault, NotJudged, snapshot};
-use crate::cluster::loose::Text;
+use crate::cluster::loose::{Loose, Text};
 use crate::cluster::slice::{self, AddressType, SliceRecord};
 use crate::cluster::store::Cluster;
-use crate::cluster::wire::EndpointSlice;
+use crate::cluster::wire::{EndpointSlice, Hints};
+use crate::decide::asked_for;
 use crate::decide::judged::{HintFault, judge};
-use crate::decide::who_asks;
 use crate::settings::Settings;
 use crate::webhook::review::{Operation, Request};
 use crate::words;
@@ -21,9 +21,7 @@ pub(super) fn faults(
     let not_opted_in = NotJudged("NotOptedIn");
     let service = slice::service_in(request.namespace(), object).ok_or(not_opted_in)?;
     let snapshot = snapshot(cluster, &service, settings)?;
-    let state = snapshot.service().ok_or(not_opted_in)?;
-    let record = state.service.as_ref().ok_or(not_opted_in)?;
-    let asked = who_asks(&service, record, snapshot.namespace(), settings).ok_or(not_opted_in)?;
+    let asked = asked_for(&snapshot, &service, settings).ok_or(not_opted_in)?;
     let slice = SliceRecord::read(object);
     if slice.address_type == AddressType::Other {
         return Err(NotJudged("UnsupportedAddressType"));
@@ -32,12 +30,27 @@ pub(super) fn faults(
     let made_now = request.operation() == Operation::Update
         && request.object.changes_only_hints_of(&request.old_object);
     let faults = judge(&snapshot, &slice, &asked, settings);
-    let fault = |fault: HintFault| Fault {
-        word: word(&fault),
-        sentence: sentence(&fault, object),
+    let fault = |(word, sentence)| Fault {
+        word,
+        sentence,
         made_now,
     };
-    Ok(faults.into_iter().map(fault).collect())
+    let faults = faults
+        .into_iter()
+        .map(|fault| (word(&fault), sentence(&fault, object)));
+    let for_nodes = hinted_for_nodes(object).map(|sentence| ("NodeHints", sentence));
+    Ok(faults.chain(for_nodes).map(fault).collect())
+}
+
+/// Hints for nodes, which kube-proxy there follows before those for zones.
+fn hinted_for_nodes(object: &EndpointSlice<Text<'_>>) -> Option<String> {
+    let mut endpoints = object.endpoints.items().iter().filter_map(Loose::get);
+    let is_hinted = |hints: &Hints<Text<'_>>| !hints.for_nodes.items().is_empty();
+    let endpoint = endpoints.find(|endpoint| endpoint.hints.get().is_some_and(is_hinted))?;
+    let address = endpoint.address().unwrap_or_default();
+    Some(format!(
+        "endpoint {address} is hinted for nodes: kube-proxy there sends all to it, and what it then carries has no ceiling"
+    ))
 }
 
 fn word(fault: &HintFault) -> &'static str {

@@ -338,6 +338,48 @@ fn hints_on_a_part_of_the_endpoints_are_told() {
 }
 
 #[test]
+fn hints_for_nodes_are_told() {
+    let mut write = rehinted(&[("a", Some("a")), ("b", Some("b")), ("c", Some("c"))]);
+    write["request"]["object"]["endpoints"][1]["hints"]["forNodes"] = json!([{"name": "n1"}]);
+    let said = ask(&write);
+    assert_eq!((said.decision, said.reason), ("Warned", "NodeHints"));
+    assert!(
+        said.warnings[0].starts_with("zonewise: endpoint 10.0.1.1 is hinted for nodes"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn weights_that_can_not_be_used_are_not_what_hints_are_judged_by() {
+    let mut objects = Objects::default();
+    for zone in ["a", "b", "c"] {
+        let node = json!({
+            "kind": "Node",
+            "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
+            "status": {"allocatable": {"cpu": 4}, "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        objects
+            .add_text(Path::new("cluster.yaml"), &node.to_string())
+            .unwrap();
+    }
+    let annotations = json!({MODE: "Auto", "zonewise.dev/zone-weights": "a=3,nope=1"});
+    let service = service("web", &annotations).to_string();
+    objects
+        .add_text(Path::new("cluster.yaml"), &service)
+        .unwrap();
+    let writer = objects.load(StoreRules::default(), Timestamp::UNIX_EPOCH);
+    let fine = rehinted(&[("a", Some("a")), ("b", Some("b")), ("c", Some("c"))]);
+    let settings = Settings {
+        validation: Validation::Enforce,
+        ..Settings::default()
+    };
+    assert_eq!(
+        answered(&writer.cluster(), &settings, &fine),
+        allowed("NotOptedIn")
+    );
+}
+
+#[test]
 fn a_zone_that_has_too_few_endpoints_is_told_with_its_numbers() {
     let said = ask(&rehinted(&OVERLOADING));
     assert_eq!(
