@@ -32,7 +32,7 @@ pub struct DecisionArgs {
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
     node_grace: Duration,
     /// Labels that leave a node out of capacity, whatever their value, separated by commas
-    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_delimiter = ',', value_name = "LABEL,...")]
+    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_parser = values::label_key, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
     /// What a zone's share is measured by: the allocatable CPU of its nodes, or their number
     #[arg(
@@ -145,9 +145,12 @@ impl DecisionArgs {
 
     /// How to read and sum up nodes.
     pub fn store_rules(&self) -> StoreRules {
+        let labels = self.excluded_node_labels.iter();
+        // An empty list is one empty text.
+        let labels = labels.filter(|label| !label.is_empty());
         StoreRules {
             nodes: NodeRules {
-                excluded_labels: self.excluded_node_labels.clone(),
+                excluded_labels: labels.cloned().collect(),
                 selector: self.capacity_node_selector.clone(),
                 capacity: CapacityRules {
                     measure: self.capacity,

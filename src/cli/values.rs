@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::selector::NodeSelector;
+use crate::cluster::selector::{self, NodeSelector};
 use crate::planner::allocation::Threshold;
 use crate::planner::capacity::Measure;
 use crate::planner::decimal;
@@ -178,6 +178,14 @@ pub fn default_mode(text: &str) -> Result<DefaultMode, String> {
     Ok(DefaultMode(Some(heuristic)))
 }
 
+/// The key of a label; nothing at all stands for no label.
+pub fn label_key(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    selector::key_of(text).map_err(|problem| format!("{problem}; write it like example.com/pool"))
+}
+
 /// Labels that a node needs.
 pub fn node_selector(text: &str) -> Result<NodeSelector, String> {
     NodeSelector::parse(text)
@@ -234,6 +242,8 @@ mod tests {
         assert_eq!(bytes("16Mi"), Ok(16 << 20));
         assert_eq!(bytes("100"), Ok(100));
         assert!(bytes("Mi").is_err() && bytes("16MB").is_err());
+        assert_eq!(label_key(""), Ok(String::new()));
+        assert!(label_key("example.com/pool").is_ok() && label_key("a=b").is_err());
         assert_eq!(tolerance("0.05"), Ok(50_000));
         assert!(tolerance("1.000001").is_err() && tolerance("0.0000001").is_err());
         assert_eq!(threshold("10"), Ok(Threshold::HIGHEST));

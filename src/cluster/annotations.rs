@@ -8,6 +8,7 @@ use crate::planner::allocation::Threshold;
 use crate::planner::heuristic::Heuristic;
 use crate::planner::zone_weights::ZoneWeights;
 use crate::settings::Mode;
+use crate::words;
 
 /// The annotation of Kubernetes before 1.27, which still wins over [`TOPOLOGY_MODE`] where both stand.
 pub const TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
@@ -140,13 +141,13 @@ impl Annotations {
 }
 
 /// An annotation whose value can't be used, its value cut to what can be shown.
-pub fn invalid(key: &'static str, value: &str, problem: impl Into<Box<str>>) -> Invalid {
-    /// A value may be as long as all annotations together may be.
+pub fn invalid(key: &'static str, value: &str, problem: impl AsRef<str>) -> Invalid {
+    /// A value may be as long as all annotations together may be, and the problem may name all of it.
     const SHOWN: usize = 200;
     Invalid {
         key,
         value: value.chars().take(SHOWN).collect(),
-        problem: problem.into(),
+        problem: words::printable(&words::at_most(problem.as_ref(), SHOWN)).into(),
     }
 }
 

@@ -90,7 +90,11 @@ fn expression(part: &str) -> Result<Expression, String> {
     }
 }
 
-fn key_of(key: &str) -> Result<String, String> {
+/// A key of a label, such as `example.com/pool`.
+///
+/// # Errors
+/// That it is none, as a sentence.
+pub fn key_of(key: &str) -> Result<String, String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),

@@ -71,7 +71,8 @@ pub(super) fn overloaded(
         zones,
         slices,
         set,
-        origins: origins(zones, set)?,
+        // Load does not depend on where endpoints stand.
+        origins: vec![Origin::Homeless; set.members().len()],
         ports: ports::uneven(slices)?,
         rules,
     };

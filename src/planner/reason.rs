@@ -422,7 +422,8 @@ impl Reason {
 
 const TOO_MANY_PORTS: &str = "The Service's EndpointSlices have more than 256 different sets of ports; give groups of \
                               ports Services of their own.";
-const OPTED_OUT: &str = "The Service's topology annotation says Disabled.";
+const OPTED_OUT: &str =
+    "The topology annotation of the Service, or of its Namespace, says Disabled.";
 const NOT_OPTED_IN: &str = "Nothing asks for hints; annotate the Service with \
                             service.kubernetes.io/topology-mode: zonewise.dev/Overlap.";
 const PREFER_SAME_NODE: &str = "trafficDistribution is PreferSameNode, which Kubernetes acts on.";
@@ -496,7 +497,9 @@ fn other_heuristic(value: &str) -> String {
     let words = Heuristic::ALL.map(Heuristic::word).into_iter();
     let meant = words::nearest(own.unwrap_or(value), words.chain(["Disabled"]));
     let value = shortened(value);
-    let says = format!("The Service's topology annotation says {value:?}, which {who}");
+    let says = format!(
+        "The topology annotation of the Service, or of its Namespace, says {value:?}, which {who}"
+    );
     let Some(meant) = meant else {
         return format!("{says}; zonewise.dev/Overlap and Auto ask zonewise for hints.");
     };
@@ -545,12 +548,11 @@ fn describe(missing: &Missing) -> String {
     }
 }
 
-/// A threshold in percent, rounded up to a tenth so that what is advised works.
-/// A threshold in percent, with its sign.
+/// A threshold in percent, with its sign, rounded up to a tenth so that what is advised works.
 #[must_use]
 pub fn percent(threshold: Threshold) -> String {
-    let tenths = (threshold.as_fraction() * 1000.0 - 1e-9).ceil();
-    format!("{}%", tenths / 10.0)
+    let tenths = threshold.millionths().div_ceil(1_000);
+    format!("{}%", f64::from(tenths) / 10.0)
 }
 
 #[cfg(test)]
@@ -635,6 +637,12 @@ mod tests {
             let message = Reason::OtherHeuristic { value }.message();
             assert!(message.ends_with(end), "{message}");
         }
+    }
+
+    #[test]
+    fn a_threshold_of_nothing_has_no_sign() {
+        assert_eq!(percent(Threshold::from_millionths(0)), "0%");
+        assert_eq!(percent(Threshold::from_millionths(333_334)), "33.4%");
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl ZoneWeights {
                         "the weight {weight:?} is no decimal above 0 and up to 1000000 of at most six digits behind its point"
                     )
                 })?;
+            if name.len() > LONGEST_NAME {
+                return Err(format!(
+                    "a zone's name has at most {LONGEST_NAME} characters"
+                ));
+            }
             if by_name.iter().any(|(other, _)| **other == *name) {
                 return Err(format!("zone {name} stands twice"));
             }
@@ -73,6 +78,8 @@ impl fmt::Display for ZoneWeights {
 }
 
 const MILLION: u64 = 1_000_000;
+/// What a label's value may have (`LabelValueMaxLength` of k8s.io/apimachinery/pkg/util/validation).
+const LONGEST_NAME: usize = 63;
 const MOST: u32 = 1_000_000;
 /// More than any cluster has: each is compared with all before it.
 const MOST_ZONES: usize = 100;
@@ -92,7 +99,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
+        let long = format!("{}=1", "z".repeat(64));
         for (text, told) in [
+            (&*long, "a zone's name has at most 63"),
             ("", "\"\" is not ZONE=WEIGHT"),
             ("a=1,", "\"\" is not ZONE=WEIGHT"),
             ("a", "\"a\" is not ZONE=WEIGHT"),

@@ -537,3 +537,14 @@ fn a_namespace_mode_that_cannot_be_used_keeps_the_hints_of_those_who_opted_out_t
     silent.add(namespace(json!({"zonewise.dev/mode": "Obsrve"})));
     assert_eq!(silent.verdict(&slice("abc")), "Untouched NotOptedIn");
 }
+
+#[test]
+fn a_hint_that_a_homeless_endpoint_has_is_given_up_where_it_is_in_the_way() {
+    let mut world = World::new(annotated("zonewise.dev/PreferZone"));
+    world
+        .objects
+        .nodes
+        .retain(|node| node["metadata"]["name"] != "node-c");
+    let stored = with_hints(slice("xaab"), "a a a b");
+    assert_eq!(world.stored_hints(&stored, Some(&stored)), "b a a b");
+}

@@ -57,7 +57,12 @@ pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
 /// # Errors
 /// Why the request's slice gets no hints.
 pub(super) fn prefer_zone(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
-    let hints = ground.own_zones();
+    let kept = ground.own_zones(|member| ground.zone_set(&member.record.hints));
+    let hints = match ground.excess(&kept) {
+        None => kept,
+        // Hints that endpoints in no zone have are in the way, maybe.
+        Some(_) => ground.own_zones(|_| ZoneSet::EMPTY),
+    };
     if let Some(Excess {
         port,
         worst_overload,
@@ -217,14 +222,14 @@ impl Ground<'_> {
             && (!is_followed || self.excess(&stored).is_none())
     }
 
-    /// Each endpoint's own zone; one that is in none with weight keeps its hint, or goes where the load is the highest.
-    fn own_zones(&self) -> Vec<ZoneSet> {
+    /// Each endpoint's own zone; one that is in none with weight keeps what `kept` says, or goes where the load is the highest.
+    fn own_zones(&self, kept: impl Fn(&Member<'_>) -> ZoneSet) -> Vec<ZoneSet> {
         let weights = &self.zones.weights;
         let members = self.set.members().iter().zip(&self.origins);
         let mut hints: Vec<ZoneSet> = members
             .map(|(member, origin)| match origin {
                 Origin::Zone(zone) => ZoneSet::one(*zone),
-                Origin::Homeless => self.zone_set(&member.record.hints).only().into(),
+                Origin::Homeless => kept(member).only().into(),
             })
             .collect();
         let mut serving = vec![0u32; weights.len()];

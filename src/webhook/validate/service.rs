@@ -40,6 +40,9 @@ pub(super) fn faults(
     Ok(faults)
 }
 
+/// How many annotations are told of that there are none of: an object may have tens of thousands.
+const MOST_TOLD: usize = 10;
+
 fn annotation_faults(
     record: &ServiceRecord,
     object: Option<&Metadata<Box<str>>>,
@@ -55,6 +58,7 @@ fn annotation_faults(
         })
         .collect();
     let strangers = keys(object).filter(|key| !ON_SERVICES.contains(key));
+    let strangers = strangers.take(MOST_TOLD);
     faults.extend(strangers.map(|key| Fault {
         word: if key == MODE {
             "MisplacedAnnotation"
@@ -101,6 +105,7 @@ fn stranger(key: &str) -> String {
     let name = |key: &'static str| key.strip_prefix(OWN_PREFIX).unwrap_or(key);
     let known = ON_SERVICES.map(name);
     let meant = words::nearest(key.strip_prefix(OWN_PREFIX).unwrap_or(key), known);
+    let key = words::at_most(key, 100);
     match meant {
         Some(meant) => {
             format!("there is no annotation {key}; {OWN_PREFIX}{meant} may be meant")

@@ -317,6 +317,9 @@ fn rehinted(endpoints: &[(&str, Option<&str>)]) -> Value {
     )
 }
 
+/// Ten that there are none of, and what the decision comes to.
+const MOST_WARNINGS: usize = 12;
+
 const PARTIAL: [(&str, Option<&str>); 3] = [("a", Some("a")), ("b", None), ("c", Some("c"))];
 
 /// Beside the two of each zone in the other slice, a has 2 of 9.
@@ -335,6 +338,29 @@ fn hints_on_a_part_of_the_endpoints_are_told() {
     );
     let none = [("a", None), ("b", None)];
     assert_eq!(ask(&rehinted(&none)), allowed(""));
+}
+
+#[test]
+fn an_endpoint_without_a_zone_hides_no_overload() {
+    let mut write = rehinted(&[("", Some("a")), ("a", Some("b")), ("b", Some("b"))]);
+    write["request"]["object"]["endpoints"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("zone");
+    assert_eq!(ask(&write).reason, "EndpointOverloaded");
+}
+
+#[test]
+fn of_annotations_that_there_are_none_of_only_so_many_are_told() {
+    let many: serde_json::Map<String, Value> = (0..20_000)
+        .map(|i| (format!("zonewise.dev/x-{i}"), json!("")))
+        .collect();
+    let said = ask(&review(&service("web", &Value::Object(many)), None));
+    assert!(
+        said.warnings.len() <= MOST_WARNINGS,
+        "{}",
+        said.warnings.len()
+    );
 }
 
 #[test]
