@@ -442,7 +442,7 @@ fn row(
 ) -> io::Result<()> {
     write!(out, "{style}{name:38}")?;
     for heuristic in &outcome.heuristics {
-        write!(out, "{:>18}", value(heuristic))?;
+        write!(out, "{:>21}", value(heuristic))?;
     }
     writeln!(out, "{style:#}")
 }
