@@ -25,7 +25,7 @@ CHART_CRDS := $(CACHE)/crds/$(subst /,+,$(notdir $(PROMETHEUS_OPERATOR))+$(notdi
 CHART_TOOLS := $(HELM) $(HELM_3) $(HELM_DOCS) $(PROMTOOL) $(CHART_CRDS)
 CHART_ENV := ZONEWISE_HELM=$(abspath $(HELM)) ZONEWISE_HELM_3=$(abspath $(HELM_3)) ZONEWISE_HELM_DOCS=$(abspath $(HELM_DOCS)) \
 	ZONEWISE_PROMTOOL=$(abspath $(PROMTOOL)) ZONEWISE_CRDS=$(abspath $(CHART_CRDS))
-# Properties run over tens of thousands of cases, which takes optimised code.
+# Properties run over tens of thousands of cases, which takes optimised code; building them builds the program too.
 DEV_TESTS := --lib --bins $(patsubst tests/%.rs,--test %,$(filter-out tests/properties.rs,$(sort $(wildcard tests/*.rs))))
 PANIC_TEST := answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
 GO_MODULES := tests/controlplane tests/quantities benches/peers
@@ -50,13 +50,12 @@ demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)
 
 test: $(CONTROLPLANE) $(CHART_TOOLS) quantities ## Run every test, against a real control plane too
+	$(call step,properties of plans and decisions in the release build)
+	@cargo test --release --test properties
 	$(call step,the release build survives a panic)
-	@cargo build --release
 	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
 		cargo test --test serve -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
 	@grep -q '1 passed' $(TARGET)/panic-test.log
-	$(call step,properties of plans and decisions in the release build)
-	@cargo test --release --test properties
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
 	$(call step,tests)

@@ -31,8 +31,9 @@ pub struct DecisionArgs {
     /// counts as before
     #[arg(long, env = "ZONEWISE_NODE_GRACE", default_value = "60s", value_parser = values::duration, value_name = "DURATION")]
     node_grace: Duration,
-    /// Labels that leave a node out of capacity, whatever their value, separated by commas
-    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, value_parser = values::label_key, value_delimiter = ',', value_name = "LABEL,...")]
+    /// Labels that leave a node out of capacity, whatever their value, separated by commas [default:
+    /// node-role.kubernetes.io/control-plane,node-role.kubernetes.io/master]
+    #[arg(long, env = "ZONEWISE_EXCLUDED_NODE_LABELS", default_values = CONTROL_PLANE_LABELS, hide_default_value = true, value_parser = values::label_key, value_delimiter = ',', value_name = "LABEL,...")]
     excluded_node_labels: Vec<String>,
     /// What a zone's share is measured by: the allocatable CPU of its nodes, or their number
     #[arg(

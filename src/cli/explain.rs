@@ -20,14 +20,14 @@ use crate::words;
 
 /// Explain what is decided for each Service, and why
 ///
-/// Reads Nodes, Services and EndpointSlices from a cluster, or from files, decides as the webhook would at the next
+/// Reads Nodes, Namespaces, Services and EndpointSlices from a cluster, or from files, decides as the webhook would at the next
 /// write of each slice, and shows the decision, the numbers behind it, and what kube-proxy in each zone will do.
 /// It changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   zonewise explain -n shop web
   zonewise explain -A -o json | jq '.services[] | select(.decision == \"Strip\") | .message'
-  kubectl get nodes,services,endpointslices -A -o yaml | zonewise explain -f -
+  kubectl get nodes,namespaces,services,endpointslices -A -o yaml | zonewise explain -f -
 
 Exit status:
   0  whatever is decided
@@ -44,7 +44,7 @@ pub struct Args {
     all_namespaces: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Files or folders with Nodes, Services and EndpointSlices in place of a cluster; - is standard input.
+    /// Files or folders with Nodes, Namespaces, Services and EndpointSlices in place of a cluster; - is standard input.
     /// The variable counts for demo too
     #[arg(short, long = "file", env = "ZONEWISE_FILE", num_args = 1.., value_delimiter = ',', value_name = "FILE")]
     files: Vec<PathBuf>,

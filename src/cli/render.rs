@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Color, Style};
 use serde::Serialize;
 
 use crate::planner::capacity::Measure;
+use crate::planner::heuristic::Heuristic;
 use crate::planner::kube_proxy::Mode;
 use crate::report::{
     CapacityReport, IgnoredNodeReport, RemedyReport, Report, ServiceReport, ZoneReport,
@@ -326,7 +327,7 @@ fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()>
         out,
         "{}{DIM}  {:>6}  {:>5}  {:>7}  {:>6}{}  {:>8}  kube-proxy uses{DIM:#}",
         columns.name("zone"),
-        "CPU",
+        "share",
         "ready",
         "minimum",
         "hinted",
@@ -342,7 +343,7 @@ fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()>
             columns.name(&zone.name),
             zone.share * 100.0,
             zone.endpoints,
-            zone.minimum,
+            minimum(service, zone),
             zone.hinted,
             columns.bar(part),
             overload(zone),
@@ -359,7 +360,7 @@ fn zones_without_hints(out: &mut impl Write, service: &ServiceReport) -> io::Res
         out,
         "{}{DIM}  {:>6}  {:>5}  {:>7}{DIM:#}",
         columns.name("zone"),
-        "CPU",
+        "share",
         "ready",
         "minimum",
     )?;
@@ -370,10 +371,18 @@ fn zones_without_hints(out: &mut impl Write, service: &ServiceReport) -> io::Res
             columns.name(&zone.name),
             zone.share * 100.0,
             zone.endpoints,
-            zone.minimum,
+            minimum(service, zone),
         )?;
     }
     Ok(())
+}
+
+/// How many endpoints a zone needs that serve no other, which Overlap does not ask for.
+fn minimum(service: &ServiceReport, zone: &ZoneReport) -> String {
+    if service.heuristic == Some(Heuristic::Overlap.word()) {
+        return "-".to_owned();
+    }
+    zone.minimum.to_string()
 }
 
 fn overload(zone: &ZoneReport) -> String {

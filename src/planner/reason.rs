@@ -60,6 +60,9 @@ impl Shortfall {
     }
 
     fn message(&self) -> String {
+        if self.endpoints == 0 {
+            return NONE_READY.into();
+        }
         let ready = words::count(self.endpoints as usize, "ready endpoint");
         let zones = self.zones();
         let problem = match self.kind {
@@ -422,6 +425,7 @@ impl Reason {
 
 const TOO_MANY_PORTS: &str = "The Service's EndpointSlices have more than 256 different sets of ports; give groups of \
                               ports Services of their own.";
+const NONE_READY: &str = "No endpoint is ready, of those behind a port; there is nothing to hint.";
 const OPTED_OUT: &str =
     "The topology annotation of the Service, or of its Namespace, says Disabled.";
 const NOT_OPTED_IN: &str = "Nothing asks for hints; annotate the Service with \

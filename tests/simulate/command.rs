@@ -146,6 +146,26 @@ fn a_chart_is_of_one_trace() {
 }
 
 #[test]
+fn the_chart_in_the_docs_is_what_its_command_draws() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let page = std::fs::read_to_string(docs.join("heuristics.md")).unwrap();
+    let (_, command) = page.split_once("`zonewise simulate ").expect("the command");
+    let (command, _) = command
+        .split_once(" --svg heuristics.svg`")
+        .expect("its end");
+    let folder = TempDir::new().unwrap();
+    let drawn = folder.path().join("heuristics.svg").display().to_string();
+    let arguments = command.split_whitespace().chain(["--svg", &drawn]);
+    succeeded(&arguments.collect::<Vec<_>>());
+    let [drawn, shown] = [Path::new(&drawn), &docs.join("heuristics.svg")]
+        .map(|path| std::fs::read_to_string(path).unwrap());
+    assert!(
+        drawn == shown,
+        "draw docs/heuristics.svg anew with the command of docs/heuristics.md"
+    );
+}
+
+#[test]
 fn what_never_ends_a_line_is_refused_and_nothing_in_a_trace_reaches_the_terminal_raw() {
     let refusal = refused(&["--trace", "/dev/zero"]);
     assert_eq!(refusal, "error: /dev/zero:1: is longer than 256 MiB\n");
