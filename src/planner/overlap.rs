@@ -87,6 +87,20 @@ pub enum Refusal {
     SearchEnded,
 }
 
+/// Whether hints keep more traffic in its zone than none do: of each endpoint where it stands, and the zones that it is hinted
+/// for.
+#[must_use]
+pub fn gains(
+    weights: &[u64],
+    threshold: Threshold,
+    endpoints: impl IntoIterator<Item = (Origin, ZoneSet), IntoIter: Clone>,
+) -> bool {
+    let hinted = endpoints.into_iter();
+    let bare = hinted.clone().map(|(origin, _)| (origin, ZoneSet::EMPTY));
+    let without_hints = judge(weights, threshold, bare).in_zone;
+    judge(weights, threshold, hinted).in_zone > without_hints + ROUNDING
+}
+
 /// Plans hints for `endpoints` in zones of these weights.
 ///
 /// Hints that meet the threshold stay, and new endpoints are planned around them, unless a fresh plan is better by

@@ -61,14 +61,10 @@ impl Patient<'_> {
         match self.heuristic {
             Heuristic::Auto => auto().is_some(),
             Heuristic::Overlap => {
-                let in_zone = |hints: Vec<ZoneSet>| {
-                    let endpoints = self.origins.iter().copied().zip(hints);
-                    overlap::judge(self.weights, self.threshold, endpoints).in_zone
-                };
-                let without_hints = in_zone(vec![ZoneSet::EMPTY; self.origins.len()]);
                 let gains = |hints: plan::Hints| {
-                    let hints = hints.into_iter().map(ZoneSet::one).collect();
-                    in_zone(hints) > without_hints + overlap::ROUNDING
+                    let hints = hints.into_iter().map(ZoneSet::one);
+                    let endpoints = self.origins.iter().copied().zip(hints);
+                    overlap::gains(self.weights, self.threshold, endpoints)
                 };
                 auto().is_some_and(gains) || self.overlap().is_some()
             }

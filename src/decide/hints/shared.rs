@@ -17,9 +17,9 @@ use crate::planner::zone_set::ZoneSet;
 /// Why the request's slice gets no hints.
 pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
     let in_zone = |hints: &[ZoneSet]| ground.judge(0..hints.len(), hints).in_zone;
-    let without_hints = in_zone(&vec![ZoneSet::EMPTY; ground.origins.len()]);
     let auto = ground.auto().and_then(|hints| {
-        let gains = in_zone(&hints) > without_hints + overlap::ROUNDING;
+        let endpoints = ground.origins.iter().copied().zip(hints.iter().copied());
+        let gains = overlap::gains(&ground.zones.weights, ground.rules.threshold, endpoints);
         gains.then_some(hints).ok_or(Reason::NoBetterThanNone)
     });
     if ground.origins.len() > overlap::MOST_ENDPOINTS {

@@ -16,13 +16,7 @@ fn cluster() -> Arc<Cluster> {
             .add_text(Path::new("cluster.yaml"), &object.to_string())
             .unwrap();
     };
-    for zone in ["a", "b", "c"] {
-        add(json!({
-            "kind": "Node",
-            "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
-            "status": {"allocatable": {"cpu": 4}, "conditions": [{"type": "Ready", "status": "True"}]},
-        }));
-    }
+    three_zones().into_iter().for_each(&mut add);
     add(json!({
         "kind": "Namespace",
         "metadata": {"name": "bad", "annotations": {"zonewise.dev/overload-threshold": "much"}},
@@ -34,6 +28,30 @@ fn cluster() -> Arc<Cluster> {
     add(service("plain", &json!({})));
     let others = [["a", "a"], ["b", "b"], ["c", "c"]].concat();
     add(slice("web-2", "10.0.2", &zones(&others)));
+    objects
+        .load(StoreRules::default(), Timestamp::UNIX_EPOCH)
+        .cluster()
+}
+
+/// Nodes of 4 CPUs in zones a, b and c.
+fn three_zones() -> [Value; 3] {
+    ["a", "b", "c"].map(|zone| {
+        json!({
+            "kind": "Node",
+            "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
+            "status": {"allocatable": {"cpu": 4}, "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    })
+}
+
+/// Three zones and a Service.
+fn cluster_with(service: &Value) -> Arc<Cluster> {
+    let mut objects = Objects::default();
+    for object in three_zones().iter().chain([service]) {
+        objects
+            .add_text(Path::new("cluster.yaml"), &object.to_string())
+            .unwrap();
+    }
     objects
         .load(StoreRules::default(), Timestamp::UNIX_EPOCH)
         .cluster()
@@ -377,32 +395,14 @@ fn hints_for_nodes_are_told() {
 
 #[test]
 fn weights_that_can_not_be_used_are_not_what_hints_are_judged_by() {
-    let mut objects = Objects::default();
-    for zone in ["a", "b", "c"] {
-        let node = json!({
-            "kind": "Node",
-            "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
-            "status": {"allocatable": {"cpu": 4}, "conditions": [{"type": "Ready", "status": "True"}]},
-        });
-        objects
-            .add_text(Path::new("cluster.yaml"), &node.to_string())
-            .unwrap();
-    }
     let annotations = json!({MODE: "Auto", "zonewise.dev/zone-weights": "a=3,nope=1"});
-    let service = service("web", &annotations).to_string();
-    objects
-        .add_text(Path::new("cluster.yaml"), &service)
-        .unwrap();
-    let writer = objects.load(StoreRules::default(), Timestamp::UNIX_EPOCH);
+    let cluster = cluster_with(&service("web", &annotations));
     let fine = rehinted(&[("a", Some("a")), ("b", Some("b")), ("c", Some("c"))]);
     let settings = Settings {
         validation: Validation::Enforce,
         ..Settings::default()
     };
-    assert_eq!(
-        answered(&writer.cluster(), &settings, &fine),
-        allowed("NotOptedIn")
-    );
+    assert_eq!(answered(&cluster, &settings, &fine), allowed("NotOptedIn"));
 }
 
 #[test]
@@ -422,20 +422,7 @@ fn a_zone_that_has_too_few_endpoints_is_told_with_its_numbers() {
 #[test]
 fn the_services_own_threshold_and_weights_are_what_hints_are_judged_by() {
     let judged_by = |annotations: Value| {
-        let mut objects = Objects::default();
-        for zone in ["a", "b", "c"] {
-            let node = json!({
-                "kind": "Node",
-                "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}},
-                "status": {"allocatable": {"cpu": 4}, "conditions": [{"type": "Ready", "status": "True"}]},
-            });
-            objects.add_text(Path::new("x"), &node.to_string()).unwrap();
-        }
-        let service = service("web", &annotations).to_string();
-        objects.add_text(Path::new("x"), &service).unwrap();
-        let cluster = objects
-            .load(StoreRules::default(), Timestamp::UNIX_EPOCH)
-            .cluster();
+        let cluster = cluster_with(&service("web", &annotations));
         let settings = Settings {
             validation: Validation::Warn,
             ..Settings::default()
