@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -85,11 +85,17 @@ fn assert_shared(kube_proxy: &mut KubeProxy, slices: &[EndpointSlice], in_zone_s
 
 pub async fn overlap(scene: &Scene<'_>) {
     let mut kube_proxy = KubeProxy::start();
-    // All at once: hints that were right for fewer would be kept where the best are not better by much.
+    // All at once: hints that were right for fewer would be kept where the best are not better by much. So the Service
+    // selects the pods when the controller knows each of them, which another Service shows.
+    let selecting = |app: &str| json!({"spec": {"selector": {"app": app}}});
+    let nothing_yet = service("web", &[mode(OVERLAP), selecting("nothing")]);
+    scene.service(&nothing_yet).await;
+    scene.service(&service("known", &[selecting("web")])).await;
     scene
         .pods("web", &[("node-a", 4), ("node-b", 4), ("node-c", 3)])
         .await;
-    scene.service(&service("web", &[mode(OVERLAP)])).await;
+    scene.slices_with_ready("known", 11).await;
+    scene.patch::<Service>("web", &selecting("web")).await;
     let slices = scene.slices_with_ready("web", 11).await;
     assert_shared(&mut kube_proxy, &slices, 0.698);
     // The controller strips what it does not know at every sync, and nothing of that may be stored.
