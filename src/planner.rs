@@ -14,6 +14,7 @@
 //! | [`guarantee`] | whether every zone has its minimum |
 //! | [`counts`] | counts by zone, fractions |
 //! | [`overlap`] | heuristic Overlap: endpoints that serve several zones |
+//! | [`prefer_zone`] | heuristic PreferZone: own zones alone |
 //! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
 //! | [`reason`] | why there are no hints, in a word and in a sentence |
 //! | [`remedy`] | what would help a Service that gets no hints |
@@ -34,6 +35,7 @@ pub mod keep;
 pub mod kube_proxy;
 pub mod overlap;
 pub mod plan;
+pub mod prefer_zone;
 pub mod quantity;
 pub mod reason;
 pub mod remedy;

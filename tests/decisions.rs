@@ -326,6 +326,49 @@ fn an_address_in_two_slices_counts_once() {
 }
 
 #[test]
+fn of_one_address_in_one_slice_kube_proxy_sees_the_last_copy_that_does_not_end() {
+    let world = World::auto();
+    let copies = |zones: &str, unready: &[usize], ending: &[usize]| {
+        let mut slice = slice(zones);
+        slice["endpoints"][3]["addresses"][0] = "10.0.0.1".into();
+        for &place in unready {
+            slice["endpoints"][place]["conditions"] = json!({"ready": false});
+        }
+        for &place in ending {
+            slice["endpoints"][place]["conditions"] = json!({"ready": true, "terminating": true});
+        }
+        slice
+    };
+    // Zone a has no endpoint, and two are too few; the copy that nobody sees does not count.
+    assert_eq!(
+        world.verdict(&copies("abca", &[3], &[])),
+        "Strip InsufficientNumberOfEndpoints"
+    );
+    assert_eq!(
+        world.stored_hints(&copies("abca", &[0], &[]), None),
+        "- b c a"
+    );
+    // All that are ready have a hint, seen or not.
+    assert_eq!(
+        world.stored_hints(&copies("bbca", &[], &[]), None),
+        "a b c a"
+    );
+    assert_eq!(
+        world.stored_hints(&copies("abcaa", &[3], &[]), None),
+        "b b c - a"
+    );
+    // Of those that end the first counts, unless another does not end.
+    assert_eq!(
+        world.stored_hints(&copies("abcc", &[], &[0, 3]), None),
+        "a b c a"
+    );
+    assert_eq!(
+        world.stored_hints(&copies("abcc", &[], &[3]), None),
+        "a b c a"
+    );
+}
+
+#[test]
 fn a_slice_without_a_usable_port_counts_nowhere_and_has_no_hints() {
     let mut world = World::auto();
     let mut portless = hinted(slice_from("web-2", "ccc", 11), "c c c");

@@ -1,6 +1,8 @@
 //! The endpoints of a Service as kube-proxy merges them from its slices.
 
 use std::cell::LazyCell;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::ports::{self, PortGroup};
 use crate::cluster::key::Key;
@@ -93,6 +95,14 @@ impl AddressCopy<'_> {
         (terminating, !self.in_request, unready)
     }
 
+    /// Which of several copies in one slice kube-proxy sees, the first best: the last that is not terminating, or, where
+    /// all are, the first.
+    fn rank_in_slice(&self) -> (bool, Reverse<usize>, usize) {
+        let terminating = self.record.terminating;
+        let last_first = Reverse(if terminating { 0 } else { self.place });
+        (terminating, last_first, self.place)
+    }
+
     /// The same whichever slice is the request's.
     fn rank_for_anyone(&self) -> (bool, bool) {
         (self.record.terminating, !self.record.ready)
@@ -122,13 +132,24 @@ impl Backend<'_> {
     }
 }
 
+/// Whose hint an endpoint of the request's slice gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HintOf {
+    /// Nobody's: it is not ready.
+    Nobody,
+    /// The member that it is.
+    Member(usize),
+    /// Anybody's: it is ready, so that the slice is not complete without, but kube-proxy does not see it.
+    Anybody,
+}
+
 /// The members, in the order of their addresses: no order of slices or endpoints shows through.
 #[derive(Debug)]
 pub struct EndpointSet<'a> {
     copies: Vec<AddressCopy<'a>>,
     members: Vec<Member<'a>>,
-    /// For each endpoint of the request's slice, its member.
-    of_request: Vec<Option<usize>>,
+    /// For each endpoint of the request's slice, whose hint it gets.
+    of_request: Vec<HintOf>,
     has_twins: bool,
 }
 
@@ -137,7 +158,8 @@ impl<'a> EndpointSet<'a> {
     ///
     /// An address that stands twice counts once, by the rank of its copies, and then by where they stand. In slices that
     /// [`ports::variants`] tells apart it counts once in each kind, since kube-proxy then sends traffic to each number of
-    /// the port. A ready copy in the request's slice counts in any case, since it needs a hint.
+    /// the port. A ready copy in the request's slice counts in any case, since it needs a hint, unless another one in
+    /// there hides it.
     pub fn gather(
         slices: &[&'a SliceRecord],
         capacity: &MeasuredCapacity,
@@ -194,13 +216,15 @@ impl<'a> EndpointSet<'a> {
         });
         let of_request = request.and_then(|number| slices.get(number));
         let of_request = of_request.map_or(0, |slice| slice.endpoints.len());
+        let hidden = take_hidden(&mut copies);
         let mut set = Self {
             members: Vec::with_capacity(copies.len()),
-            of_request: vec![None; of_request],
+            of_request: vec![HintOf::Nobody; of_request],
             copies,
-            has_twins: false,
+            has_twins: !hidden.is_empty(),
         };
         set.merge(slices, stand);
+        set.give_to_hidden(hidden);
         set
     }
 
@@ -227,7 +251,7 @@ impl<'a> EndpointSet<'a> {
             };
             if let Some(counting) = counting {
                 for copy in copies.iter().filter(|c| c.in_request && c.record.ready) {
-                    self.of_request[copy.place] = Some(self.members.len());
+                    self.of_request[copy.place] = HintOf::Member(self.members.len());
                 }
                 self.members.push(Member {
                     record: counting.record,
@@ -241,6 +265,18 @@ impl<'a> EndpointSet<'a> {
                 });
             }
             start = end;
+        }
+    }
+
+    /// Hidden copies in the request's slice get the hint of the member that hides them, where that is ready.
+    fn give_to_hidden(&mut self, hidden: Vec<AddressCopy<'_>>) {
+        for copy in hidden.iter().filter(|c| c.in_request && c.record.ready) {
+            let key_of = |member: &Member<'_>| self.copies[member.copies.start].key();
+            let member = self.members.binary_search_by_key(&copy.key(), key_of);
+            self.of_request[copy.place] = member.map_or(HintOf::Anybody, HintOf::Member);
+            if let Ok(member) = member {
+                self.members[member].needs_hint = true;
+            }
         }
     }
 
@@ -302,9 +338,32 @@ impl<'a> EndpointSet<'a> {
     /// The hints for the endpoints of the request's slice, in their order, from hints in the order of the members.
     #[must_use]
     pub fn project(&self, hints: &[ZoneSet]) -> Vec<ZoneSet> {
-        let hint = |member: &Option<usize>| member.map_or(ZoneSet::EMPTY, |member| hints[member]);
+        let first_zone = |zones: &ZoneSet| zones.zones().first().copied();
+        let anybodys = hints.iter().find_map(first_zone).into();
+        let hint = |of: &HintOf| match *of {
+            HintOf::Nobody => ZoneSet::EMPTY,
+            HintOf::Member(member) => hints[member],
+            HintOf::Anybody => anybodys,
+        };
         self.of_request.iter().map(hint).collect()
     }
+}
+
+/// Takes away the copies that kube-proxy does not see behind another one in the same slice.
+fn take_hidden<'a>(copies: &mut Vec<AddressCopy<'a>>) -> Vec<AddressCopy<'a>> {
+    if copies.windows(2).all(|pair| pair[0].key() != pair[1].key()) {
+        return Vec::new();
+    }
+    let mut seen = BTreeMap::new();
+    for copy in copies.iter() {
+        let rank = seen
+            .entry((copy.address, copy.slice))
+            .or_insert(copy.rank_in_slice());
+        *rank = copy.rank_in_slice().min(*rank);
+    }
+    let is_hidden =
+        |copy: &mut AddressCopy<'_>| seen[&(copy.address, copy.slice)] != copy.rank_in_slice();
+    copies.extract_if(.., is_hidden).collect()
 }
 
 /// The numbers with which copies of an address, the best first, stand behind a port, and whether they count there.

@@ -6,6 +6,7 @@ use super::heuristic::Heuristic;
 use super::keep::KeepRules;
 use super::overlap::{self, Endpoint};
 use super::plan;
+use super::prefer_zone;
 use super::zone_set::ZoneSet;
 
 /// Something that would give the Service hints.
@@ -68,7 +69,7 @@ impl Patient<'_> {
                 };
                 auto().is_some_and(gains) || self.overlap().is_some()
             }
-            Heuristic::PreferZone => self.own_zones().is_some_and(|judged| judged.meets),
+            Heuristic::PreferZone => self.own_zones().meets,
         }
     }
 
@@ -91,14 +92,11 @@ impl Patient<'_> {
         })
     }
 
-    /// What every endpoint's own zone comes to; nothing where one is in none.
-    fn own_zones(&self) -> Option<overlap::Judged> {
-        let own = |&origin: &Origin| match origin {
-            Origin::Zone(zone) => Some((origin, ZoneSet::one(zone))),
-            Origin::Homeless => None,
-        };
-        let own: Vec<_> = self.origins.iter().map(own).collect::<Option<_>>()?;
-        Some(overlap::judge(self.weights, self.threshold, own))
+    /// What every endpoint's own zone comes to.
+    fn own_zones(&self) -> overlap::Judged {
+        let origins = self.origins.iter().copied();
+        let hints = prefer_zone::hints(self.weights, origins.clone().map(|origin| (origin, None)));
+        overlap::judge(self.weights, self.threshold, origins.zip(hints))
     }
 
     /// The fewest more endpoints that do, each in the zone that has the fewest for its share.
@@ -137,7 +135,7 @@ impl Patient<'_> {
         let threshold = match self.heuristic {
             Heuristic::Auto => least_threshold(self.weights, endpoints)?,
             Heuristic::Overlap => return self.percents(),
-            Heuristic::PreferZone => Threshold::at_least(self.own_zones()?.worst_overload)?,
+            Heuristic::PreferZone => Threshold::at_least(self.own_zones().worst_overload)?,
         };
         let is_more = threshold > self.threshold && threshold <= Threshold::HIGHEST;
         let patient = Patient { threshold, ..*self };
@@ -208,6 +206,35 @@ mod tests {
         assert_eq!((more[0], more[1]), (0, 0));
         assert!(matches!(remedies[1], Remedy::Threshold(_)));
         assert!(matches!(remedies[2], Remedy::Overlap { .. }));
+    }
+
+    #[test]
+    fn endpoints_in_no_zone_that_counts_can_be_helped_too() {
+        let origins = [
+            Origin::Zone(0),
+            Origin::Zone(1),
+            Origin::Zone(1),
+            Origin::Zone(1),
+            Origin::Homeless,
+        ];
+        for heuristic in Heuristic::ALL {
+            let patient = Patient {
+                heuristic,
+                weights: &[5, 2],
+                threshold: Threshold::from_millionths(1000),
+                origins: &origins,
+            };
+            assert!(!patient.has_plan(), "{heuristic:?} is ill");
+            let remedies = patient.remedies();
+            assert!(
+                matches!(remedies[0], Remedy::Endpoints(_)),
+                "{heuristic:?}: {remedies:?}"
+            );
+            assert!(
+                matches!(remedies[1], Remedy::Threshold(_)),
+                "{heuristic:?}: {remedies:?}"
+            );
+        }
     }
 
     #[test]

@@ -365,11 +365,22 @@ impl Stage {
         created.expect("the slice is created");
     }
 
-    /// Deletes the webhook configuration.
-    pub async fn delete_webhook(&self) {
+    /// Deletes the webhook configuration, and waits until the API server knows, which then asks nobody about `bare`: a
+    /// slice that would get hints.
+    pub async fn delete_webhook(&self, bare: &EndpointSlice) {
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         let deleted = api.delete("zonewise", &DeleteParams::default()).await;
         deleted.expect("the webhook configuration is deleted");
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        eventually("the API server asks nobody", async || {
+            let answered = self.slices_api().create(&dry_run, bare).await;
+            let answered = answered.map_err(|error| error.to_string())?;
+            slices::unhinted(&[answered])
+        })
+        .await;
     }
 
     /// The slices of a Service.

@@ -21,9 +21,9 @@ pub async fn comes_back() {
     metric_is(&replica, "zonewise_slices_drifted", &[], 0.0).await;
     metric_is(&replica, "zonewise_bypassed_writes_total", &[], 0.0).await;
 
-    stage.delete_webhook().await;
-    stage.add_nodes([6, 0, 0], 3).await;
     let bare = slice("by-hand", "by-hand", &spread("10.9.0", [4, 4, 4]), &[]);
+    stage.delete_webhook(&bare).await;
+    stage.add_nodes([6, 0, 0], 3).await;
     stage.create_slice(&bare).await;
     eventually("patches come to nothing", async || {
         let result = [("result", "unchanged")];

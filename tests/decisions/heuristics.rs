@@ -314,6 +314,18 @@ fn each_set_of_ports_is_shared_by_itself() {
 }
 
 #[test]
+fn a_port_that_hints_gain_nothing_is_no_matter_of_another_port() {
+    let mut world = overlap();
+    let mut metrics = slice_from("web-2", "a", 21);
+    metrics["ports"] = json!([{"name": "metrics", "protocol": "TCP", "port": 9090}]);
+    world.add(metrics.clone());
+    assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
+    assert_eq!(world.verdict(&slice("aaaabbbbccc")), "Hints");
+    world.add(with_hints(slice("abc"), "a b c"));
+    assert_eq!(world.verdict(&metrics), "Strip NoBetterThanNone");
+}
+
+#[test]
 fn hints_of_kubernetes_that_would_overload_are_stripped_where_none_are_better() {
     let mut world = World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}));
     world.objects.nodes.clear();

@@ -255,15 +255,16 @@ impl Case {
     /// The case again and again, once for each way in which kube-proxy may merge what is behind a port: there every address
     /// and number is left once.
     ///
-    /// A copy that terminates gives way to one that does not. Which one of several others counts Kubernetes leaves open: it
-    /// depends on the order in which it goes through its map of slices.
+    /// A copy that terminates gives way to one that does not. Of several others in one slice the last counts, and of several
+    /// that terminate the first; of several slices Kubernetes leaves it open: it depends on the order in which it goes
+    /// through its map of slices.
     pub fn mergings(&self, port: &PortName) -> Vec<Self> {
         let mut cases = vec![self.clone()];
         for copies in self.copies(port).into_values() {
-            let is_running = |&&(s, e): &&Spot| !self.slices[s].endpoints[e].is_terminating();
-            let mut candidates: Vec<Spot> = copies.iter().filter(is_running).copied().collect();
-            if candidates.is_empty() {
-                candidates.clone_from(&copies);
+            let mut candidates = self.seen_in_their_slices(&copies);
+            let terminates = |&(s, e): &Spot| self.slices[s].endpoints[e].is_terminating();
+            if !candidates.iter().all(terminates) {
+                candidates.retain(|spot| !terminates(spot));
             }
             let meaning = |&(s, e): &Spot| self.slices[s].endpoints[e].meaning();
             candidates.sort_by(|a, b| meaning(a).cmp(&meaning(b)));
@@ -277,6 +278,18 @@ impl Case {
             cases = cases.iter().flat_map(with_one).collect();
         }
         cases
+    }
+
+    /// Of copies, those that are not hidden by others in the same slice.
+    fn seen_in_their_slices(&self, copies: &[Spot]) -> Vec<Spot> {
+        let mut seen: BTreeMap<usize, Spot> = BTreeMap::new();
+        for &(s, e) in copies {
+            let terminates = self.slices[s].endpoints[e].is_terminating();
+            if !terminates || !seen.contains_key(&s) {
+                seen.insert(s, (s, e));
+            }
+        }
+        seen.into_values().collect()
     }
 
     /// Where each address stands behind a port, for each number of it.

@@ -1,12 +1,14 @@
 //! Heuristics Overlap and PreferZone for one slice: endpoints may serve several zones, or none serve a zone, so that what
 //! counts is what each endpoint carries, not how many serve a zone.
 
+use std::collections::BTreeSet;
+
 use super::{Ground, Serves, elsewhere};
 use crate::cluster::slice::HintSet;
 use crate::decide::endpoint_set::Member;
-use crate::planner::allocation::most_short;
 use crate::planner::auto::Origin;
 use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
+use crate::planner::prefer_zone;
 use crate::planner::reason::{Overload, Reason};
 use crate::planner::zone_set::ZoneSet;
 
@@ -114,7 +116,7 @@ impl Ground<'_> {
     fn plan_overlap(&self, is_fixed: impl Fn(&Member<'_>) -> bool) -> Result<Vec<ZoneSet>, Reason> {
         let all: Vec<usize> = (0..self.origins.len()).collect();
         if !self.ports.is_empty()
-            && let Some(hints) = self.plan_parts(&is_fixed)
+            && let Some(hints) = self.plan_parts(&is_fixed)?
             && self.excess(&hints).is_none()
         {
             return Ok(hints);
@@ -129,23 +131,40 @@ impl Ground<'_> {
         }
     }
 
-    /// Nothing where a part has no plan.
-    fn plan_parts(&self, is_fixed: &impl Fn(&Member<'_>) -> bool) -> Option<Vec<ZoneSet>> {
-        let mut hints = vec![ZoneSet::EMPTY; self.origins.len()];
+    /// Nothing where a part that has a port of the request's slice has no plan, but may have one together with others.
+    fn plan_parts(
+        &self,
+        is_fixed: &impl Fn(&Member<'_>) -> bool,
+    ) -> Result<Option<Vec<ZoneSet>>, Reason> {
+        let members = self.set.members();
+        let mut hints: Vec<ZoneSet> = members
+            .iter()
+            .map(|member| self.stored(member).unwrap_or_default())
+            .collect();
+        let behind_own: BTreeSet<usize> = self
+            .own_ports()
+            .flat_map(|group| self.set.behind(group))
+            .map(|backend| backend.member)
+            .collect();
         for part in self.parts().values() {
-            let members = self.set.members();
             // What nobody can change now is not planned.
-            let planned = if part.iter().all(|&member| is_fixed(&members[member])) {
-                let stored = |&member: &usize| self.stored(&members[member]).unwrap_or_default();
-                part.iter().map(stored).collect()
-            } else {
-                self.plan_together(part, is_fixed).ok()?
-            };
-            part.iter()
-                .zip(planned)
-                .for_each(|(&member, zones)| hints[member] = zones);
+            if part.iter().all(|&member| is_fixed(&members[member])) {
+                continue;
+            }
+            match self.plan_together(part, is_fixed) {
+                Ok(planned) => part
+                    .iter()
+                    .zip(planned)
+                    .for_each(|(&member, zones)| hints[member] = zones),
+                // What happens behind other ports alone is no matter of the request's.
+                Err(_) if part.iter().all(|member| !behind_own.contains(member)) => {}
+                Err(reason) if behind_own.iter().all(|member| part.contains(member)) => {
+                    return Err(reason);
+                }
+                Err(_) => return Ok(None),
+            }
         }
-        Some(hints)
+        Ok(Some(hints))
     }
 
     fn plan_together(
@@ -222,26 +241,11 @@ impl Ground<'_> {
             && (!is_followed || self.excess(&stored).is_none())
     }
 
-    /// Each endpoint's own zone; one that is in none with weight keeps what `kept` says, or goes where the load is the highest.
+    /// Heuristic PreferZone, where `kept` says what endpoints in no zone with weight keep.
     fn own_zones(&self, kept: impl Fn(&Member<'_>) -> ZoneSet) -> Vec<ZoneSet> {
-        let weights = &self.zones.weights;
         let members = self.set.members().iter().zip(&self.origins);
-        let mut hints: Vec<ZoneSet> = members
-            .map(|(member, origin)| match origin {
-                Origin::Zone(zone) => ZoneSet::one(*zone),
-                Origin::Homeless => kept(member).only().into(),
-            })
-            .collect();
-        let mut serving = vec![0u32; weights.len()];
-        for zone in hints.iter().filter_map(ZoneSet::only) {
-            serving[usize::from(zone)] += 1;
-        }
-        for zones in hints.iter_mut().filter(|zones| zones.is_empty()) {
-            let zone = most_short(weights, &serving);
-            serving[zone] += 1;
-            *zones = ZoneSet::one(u16::try_from(zone).unwrap_or_default());
-        }
-        hints
+        let endpoints = members.map(|(member, origin)| (*origin, kept(member).only()));
+        prefer_zone::hints(&self.zones.weights, endpoints)
     }
 
     /// What is too much once all slices have their part: behind one of the ports of the request's slice, where ports are
