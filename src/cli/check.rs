@@ -116,7 +116,7 @@ async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
     lines.push(versions::skew(
         Version::read(&info.git_version),
         &seen.kubelets,
-        seen.by_traffic_distribution,
+        seen.without_annotation,
     ));
     lines.push(surroundings::data_plane(&api).await);
     lines.push(surroundings::lease(&api, &namespace, &args.lease_name).await);

@@ -11,7 +11,7 @@ use super::line::{Line, Thing};
 use super::versions::Version;
 use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cli::decisions::DecisionArgs;
-use crate::cluster::service::{ServiceRecord, TrafficDistribution};
+use crate::cluster::service::ServiceRecord;
 use crate::cluster::store::{Cluster, Resource, Writer};
 use crate::cluster::wire::{EndpointSlice, Namespace, Node, Service, Wire as _};
 use crate::controller::look::{Look, State, look};
@@ -32,8 +32,8 @@ pub struct Seen {
     slices: Result<(), Refusal>,
     /// Versions of kubelets; kube-proxy is as old as they are.
     pub kubelets: BTreeSet<Version>,
-    /// Services with a traffic distribution and no annotation.
-    pub by_traffic_distribution: usize,
+    /// Services that ask for hints without an annotation of their own.
+    pub without_annotation: usize,
     /// Services that name the heuristic of another implementation.
     others: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Seen {
             writer.begin(resource);
         }
         let (mut kubelets, mut others) = (BTreeSet::new(), Vec::new());
-        let mut by_traffic_distribution = 0;
+        let mut without_annotation = 0;
         let nodes = api
             .list("/api/v1/nodes", None, |node: Box<RawValue>| {
                 kubelets.extend(kubelet(&node));
@@ -88,16 +88,14 @@ impl Seen {
         let services = api
             .list("/api/v1/services", None, |service: Service<Box<str>>| {
                 let record = ServiceRecord::read(&service);
-                let distributed =
-                    record.traffic_distribution == Some(TrafficDistribution::SameZone);
-                by_traffic_distribution +=
-                    usize::from(distributed && record.annotations.topology_mode.is_none());
                 let name = service.full_name();
                 let namespace = name.split_once('/').and_then(|(n, _)| cluster.namespace(n));
-                if let Ok(OptIn::Other(value)) =
-                    opt_in::read(&record, namespace.as_deref(), &settings)
-                {
-                    others.push(format!("{name} ({value})"));
+                match opt_in::read(&record, namespace.as_deref(), &settings) {
+                    Ok(OptIn::Heuristic(..)) if record.annotations.topology_mode.is_none() => {
+                        without_annotation += 1;
+                    }
+                    Ok(OptIn::Other(value)) => others.push(format!("{name} ({value})")),
+                    _ => {}
                 }
                 writer.apply_service(&service);
             })
@@ -119,7 +117,7 @@ impl Seen {
             services,
             slices,
             kubelets,
-            by_traffic_distribution,
+            without_annotation,
             others,
         }
     }
@@ -129,13 +127,14 @@ impl Seen {
         if let Err(refusal) = &self.nodes {
             return Line::not_looked_at(Thing::Nodes, refusal, "list nodes");
         }
-        let capacity = CapacityReport::new(&self.cluster.capacity());
+        let measured = self.cluster.capacity();
+        let capacity = CapacityReport::new(&measured);
         let lacking: Vec<String> = capacity
             .insufficient_nodes
             .iter()
             .map(|node| format!("{} (no {})", node.name, node.missing.join(", no ")))
             .collect();
-        if !lacking.is_empty() {
+        if !measured.capacity.culprits().is_empty() {
             return Line::warning(
                 Thing::Nodes,
                 format!(
@@ -175,10 +174,14 @@ impl Seen {
             0 => String::new(),
             ignored => format!("; {} left out", words::count(ignored, "node")),
         };
+        let tolerated = match lacking.len() {
+            0 => String::new(),
+            _ => format!("; within --node-info-tolerance: {}", words::first(&lacking)),
+        };
         Line::ok(
             Thing::Nodes,
             format!(
-                "{}: {}{left_out}",
+                "{}: {}{left_out}{tolerated}",
                 words::count(zones.len(), "zone"),
                 words::first(&zones)
             ),
@@ -210,20 +213,24 @@ impl Seen {
         if let [Some(services), Some(drift)] = blind {
             return [services, drift];
         }
-        if self.settings.mode != Mode::Active {
+        let (looks, passive): (Vec<_>, Vec<_>) = self
+            .looks()
+            .into_iter()
+            .partition(|(_, look)| look.is_active());
+        if looks.is_empty() && self.settings.mode != Mode::Active {
             let message = format!(
                 "not looked at: nothing is to be hinted with --mode {:?}",
                 self.settings.mode
             );
             return [Thing::Services, Thing::Drift].map(|thing| Line::ok(thing, message.clone()));
         }
-        let looks = self.looks();
-        [self.services(&looks), self.drift(&looks, scope)]
+        let passive = passive.iter().filter(|(_, look)| asks(look)).count();
+        [self.services(&looks, passive), self.drift(&looks, scope)]
     }
 
-    fn services(&self, looks: &[(Box<str>, Look)]) -> Line {
-        let asked = |look: &Look| look.states.iter().any(|s| s.decision.asked.is_some());
-        let asking: Vec<_> = looks.iter().filter(|(_, look)| asked(look)).collect();
+    /// Of Services whose mode is Active, and how many more ask for hints.
+    fn services(&self, looks: &[(Box<str>, Look)], passive: usize) -> Line {
+        let asking: Vec<_> = looks.iter().filter(|(_, look)| asks(look)).collect();
         let without: Vec<String> = asking
             .iter()
             .filter_map(|(name, look)| Some(format!("{name} ({})", why_without(look)?)))
@@ -249,7 +256,15 @@ impl Seen {
                 words::first(&without)
             ),
         };
-        Line::ok(Thing::Services, message + &others)
+        let left_alone = match passive {
+            0 => String::new(),
+            _ => format!(
+                "; {} more whose mode is not Active {} left alone",
+                passive,
+                one_or_more(passive, "is", "are")
+            ),
+        };
+        Line::ok(Thing::Services, message + &left_alone + &others)
     }
 
     /// The slices of a Service that the API server does not ask about.
@@ -296,6 +311,12 @@ impl Seen {
              that the webhook is reached (probe), and that the flags of the check are those of zonewise serve",
         )
     }
+}
+
+fn asks(look: &Look) -> bool {
+    look.states
+        .iter()
+        .any(|state| state.decision.asked.is_some())
 }
 
 /// Why a Service that asks for hints has none, for each address type that goes without.
@@ -363,25 +384,35 @@ mod tests {
             "addressType": address_type, "endpoints": endpoints, "ports": [{"name": "http", "port": 80}]})
     }
 
-    fn seen(services: &[Value], slices: &[Value]) -> Seen {
-        let objects = Objects {
+    fn objects(services: &[Value], slices: &[Value]) -> Objects {
+        Objects {
             namespaces: Vec::new(),
             nodes: ZONES.iter().map(node).collect(),
             services: services.to_vec(),
             slices: slices.to_vec(),
-        };
-        let writer = objects.load(StoreRules::default(), Timestamp::now());
+        }
+    }
+
+    fn seen_of(objects: &Objects, rules: StoreRules, settings: Settings) -> Seen {
         Seen {
-            cluster: writer.cluster(),
-            settings: Settings::default(),
+            cluster: objects.load(rules, Timestamp::now()).cluster(),
+            settings,
             nodes: Ok(()),
             namespaces: Ok(()),
             services: Ok(()),
             slices: Ok(()),
             kubelets: BTreeSet::new(),
-            by_traffic_distribution: 0,
+            without_annotation: 0,
             others: Vec::new(),
         }
+    }
+
+    fn seen(services: &[Value], slices: &[Value]) -> Seen {
+        seen_of(
+            &objects(services, slices),
+            StoreRules::default(),
+            Settings::default(),
+        )
     }
 
     fn told(services: &[Value], slices: &[Value]) -> String {
@@ -433,6 +464,76 @@ mod tests {
         let few = "InsufficientNumberOfEndpoints";
         assert_eq!(without(1, 1), format!("shop/web ({few})"));
         assert_eq!(without(2, 1), format!("shop/web (IPv6: {few})"));
+    }
+
+    #[test]
+    fn nodes_that_are_tolerated_keep_no_service_from_hints() {
+        let mut objects = objects(&[], &[]);
+        let mut bare = node(&"zone-a");
+        bare["metadata"] = json!({"name": "bare"});
+        objects.nodes.push(bare);
+        let told = |tolerance| {
+            let mut rules = StoreRules::default();
+            rules.nodes.capacity.tolerance = tolerance;
+            seen_of(&objects, rules, Settings::default())
+                .nodes()
+                .message
+        };
+        assert_eq!(
+            told(0),
+            "no Service gets hints, since 1 node lacks something: bare (no zone)"
+        );
+        assert_eq!(
+            told(500_000),
+            "2 zones: zone-a (1 node, 50%), zone-b (1 node, 50%); within --node-info-tolerance: bare (no zone)"
+        );
+    }
+
+    #[test]
+    fn what_a_namespace_says_of_the_mode_counts_for_its_services() {
+        let of = |namespace: &str, mut object: Value| {
+            object["metadata"]["namespace"] = namespace.into();
+            object
+        };
+        let both = |object: Value| [of("shop", object.clone()), of("lab", object)];
+        let objects = objects(
+            &both(service("web", "Auto")),
+            &both(slice("web", "IPv4", 2)),
+        );
+        let told = |namespace: &str, says: &str, mode| {
+            let annotations = json!({"zonewise.dev/mode": says});
+            let mut objects = objects.clone();
+            objects.namespaces = vec![
+                serde_json::from_value(
+                    json!({"metadata": {"name": namespace, "annotations": annotations}}),
+                )
+                .unwrap(),
+            ];
+            let settings = Settings {
+                mode,
+                ..Settings::default()
+            };
+            let seen = seen_of(&objects, StoreRules::default(), settings);
+            seen.services_and_drift(None).map(|line| line.message)
+        };
+        let of_one = "1 of 1 Service asks for hints and gets them; 1 more whose mode is not Active is left alone";
+        let [services, drift] = told("lab", "Observe", Mode::Active);
+        assert_eq!(services, of_one);
+        assert_eq!(
+            drift,
+            "1 slice differs from a fresh decision, of 1 Service: shop/web"
+        );
+        let [services, drift] = told("lab", "Active", Mode::Observe);
+        assert_eq!(services, of_one);
+        assert_eq!(
+            drift,
+            "1 slice differs from a fresh decision, of 1 Service: lab/web"
+        );
+        let [services, _] = told("lab", "Active", Mode::Off);
+        assert_eq!(
+            services,
+            "not looked at: nothing is to be hinted with --mode Off"
+        );
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub fn api_server(git_version: &str, server: &str) -> Line {
     }
 }
 
-/// What is to be told of versions beside each other. `asking` Services ask for hints by traffic distribution alone.
+/// What is to be told of versions beside each other. `asking` Services ask for hints without an annotation
+/// of their own.
 pub fn skew(server: Option<Version>, kubelets: &BTreeSet<Version>, asking: usize) -> Line {
     let Some(server) = server else {
         return Line::ok(
@@ -69,7 +70,7 @@ pub fn skew(server: Option<Version>, kubelets: &BTreeSet<Version>, asking: usize
             format!(
                 "an API server of {server} drops spec.trafficDistribution unless a feature gate is on"
             ),
-            "annotate Services with service.kubernetes.io/topology-mode: Auto",
+            "annotate Services with service.kubernetes.io/topology-mode: Auto or zonewise.dev/Overlap",
         );
     }
     let Some(oldest) = kubelets.first() else {
@@ -82,10 +83,16 @@ pub fn skew(server: Option<Version>, kubelets: &BTreeSet<Version>, asking: usize
         return Line::warning(
             Thing::Versions,
             format!(
-                "{asking} of the Services ask by spec.trafficDistribution alone, and kube-proxy of {oldest}, which some \
-                 nodes have, follows hints only with an annotation"
+                "{} without an annotation of {} own, and kube-proxy of {oldest}, which some nodes have, follows hints only \
+                 with one",
+                if asking == 1 {
+                    "1 Service asks".to_owned()
+                } else {
+                    format!("{asking} Services ask")
+                },
+                if asking == 1 { "its" } else { "their" },
             ),
-            "annotate these Services with service.kubernetes.io/topology-mode: Auto, or upgrade the nodes",
+            "annotate them with service.kubernetes.io/topology-mode: Auto or zonewise.dev/Overlap, or upgrade the nodes",
         );
     }
     let newest = kubelets.last().unwrap_or(oldest);
@@ -128,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn old_kube_proxies_matter_where_a_traffic_distribution_asks() {
+    fn old_kube_proxies_matter_where_services_ask_without_an_annotation() {
         let told = |server: &str, node: &str, asking| {
             skew(Some(version(server)), &[version(node)].into(), asking).status
         };
