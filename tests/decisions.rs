@@ -318,11 +318,29 @@ fn one_node_without_a_zone_strips_and_is_named() {
 fn an_address_in_two_slices_counts_once() {
     let mut world = World::auto();
     // While it moves, 10.0.0.3 stands in both slices: three endpoints for three zones, not four.
-    world.add(slice_from("web-2", "c", 3));
+    world.add(hinted(slice_from("web-2", "c", 3), "c"));
     assert_eq!(world.stored_hints(&slice("abc"), None), "a b c");
     let mut twice = slice("abcc");
     twice["endpoints"][3]["addresses"][0] = "10.0.0.3".into();
     assert_eq!(world.stored_hints(&twice, None), "a b c c");
+}
+
+#[test]
+fn no_node_follows_hints_while_another_has_a_copy_without() {
+    for mode in ["Auto", "zonewise.dev/Overlap", "zonewise.dev/PreferZone"] {
+        let annotations = json!({"service.kubernetes.io/topology-mode": mode});
+        let mut world = World::new(json!({"metadata": {"annotations": annotations}}));
+        // Nothing fits behind its second port, so this one stays without.
+        let mut both = slice("aab");
+        both["metadata"]["name"] = "web-both".into();
+        let grpc = json!({"name": "grpc", "protocol": "TCP", "port": 9090});
+        both["ports"].as_array_mut().expect("ports").push(grpc);
+        world.add(both.clone());
+        let http = slice("aabbcc");
+        assert!(world.verdict(&http).starts_with("Strip"), "{mode}");
+        world.add(hinted(http, "a a b b c c"));
+        assert!(world.verdict(&both).starts_with("Strip"), "{mode}");
+    }
 }
 
 #[test]

@@ -160,12 +160,14 @@ impl Ground<'_> {
 
     /// What an endpoint serves as it stands now, with `hints` in the request's slice; nothing where it has no hint.
     fn serves_now(&self, backend: Backend<'_>, hints: &[ZoneSet]) -> Option<Serves> {
-        let mut serves = None;
+        let (mut serves, mut some_are_bare) = (None, false);
         for (in_request, copy) in self.set.usable_copies(backend) {
             let zones = match copy.hints {
                 _ if in_request => hints[backend.member],
-                // Of copies with and without a hint kube-proxy may use one with.
-                HintSet::Empty => continue,
+                HintSet::Empty => {
+                    some_are_bare = true;
+                    continue;
+                }
                 _ => self.zone_set(&copy.hints),
             };
             let is_one_of = |zones: &ZoneSet| zones.zones().len() <= 1;
@@ -179,7 +181,14 @@ impl Ground<'_> {
                 Some(_) => Serves::Unclear,
             });
         }
-        serves
+        // One node may follow hints while another, which has the copy without, follows none.
+        serves.map(|serves| {
+            if some_are_bare {
+                Serves::Unclear
+            } else {
+                serves
+            }
+        })
     }
 
     /// Those of the zones that have a part of the traffic.
@@ -225,7 +234,7 @@ enum Serves {
     Zones(ZoneSet),
     /// One zone at most, but copies of it say different ones.
     OneOfSeveral,
-    /// Copies of it say different things, several zones among them.
+    /// Copies of it say different things, several zones or nothing among them.
     Unclear,
 }
 

@@ -2,7 +2,7 @@
 
 use super::allocation::{self, Needs};
 use super::auto::Origin;
-use super::plan::{Endpoint, Hints, Planner, to_zone};
+use super::plan::{Endpoint, Hints, Planner, ROUNDING, to_zone};
 
 /// How much better a fresh plan must be than one that keeps what it can.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +19,24 @@ impl Default for KeepRules {
             overload: 0.10,
             in_zone: 0.05,
         }
+    }
+}
+
+/// What hints do to traffic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// How far the most loaded endpoint is above the average, as a fraction of it.
+    pub worst_overload: f64,
+    /// The part of the traffic that stays in its zone.
+    pub in_zone: f64,
+}
+
+impl KeepRules {
+    /// Whether hints that are kept give way to fresh ones.
+    #[must_use]
+    pub fn give_way(&self, kept: &Quality, fresh: &Quality) -> bool {
+        kept.worst_overload - fresh.worst_overload > self.overload + ROUNDING
+            || fresh.in_zone - kept.in_zone > self.in_zone + ROUNDING
     }
 }
 

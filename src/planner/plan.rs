@@ -7,7 +7,7 @@
 use super::allocation::{Needs, Threshold};
 use super::auto::{self, Origin};
 use super::counts::count;
-use super::keep::KeepRules;
+use super::keep::{KeepRules, Quality};
 use super::reason::Shortfall;
 
 /// For each endpoint the number of the zone that it serves, in the order in which the endpoints were given.
@@ -58,15 +58,6 @@ impl Fixed {
     fn count(&self) -> u32 {
         self.hinted.iter().sum::<u32>() + self.serving_no_zone
     }
-}
-
-/// What a plan does to traffic.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Quality {
-    /// How far the most loaded endpoint is above the average, as a fraction of it.
-    worst_overload: f64,
-    /// The part of the traffic that stays in its zone.
-    in_zone: f64,
 }
 
 /// The endpoints of one plan.
@@ -205,8 +196,7 @@ impl<'a> Planner<'a> {
         }
         let counts = count(kept.iter().copied(), self.zones());
         let kept = self.quality(&counts, home.into_iter());
-        kept.worst_overload - fresh.worst_overload > self.keep.overload + ROUNDING
-            || fresh.in_zone - kept.in_zone > self.keep.in_zone + ROUNDING
+        self.keep.give_way(&kept, fresh)
     }
 
     /// What plans do to traffic when they give the zones `counts` of the free endpoints, `at_home` of which stand there.
@@ -243,7 +233,7 @@ pub fn auto(weights: &[u64], threshold: Threshold, origins: &[Origin]) -> Result
 }
 
 /// Sums of fractions that are equal may differ by so much.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 /// Takes one, if there is one.
 fn take(count: &mut u32) -> bool {

@@ -488,7 +488,7 @@ fn siblings_out_of_step(siblings: usize) -> String {
     };
     format!(
         "No hints for this EndpointSlice keep every endpoint under the ceiling beside those that {others} now; it gets \
-         its own as soon as they are written anew."
+         its own once they are written anew and leave room for them."
     )
 }
 

@@ -94,20 +94,31 @@ struct Excess<'a> {
 }
 
 impl Ground<'_> {
-    /// A plan of heuristic Overlap beside what the other slices have; else the request's part of a plan for all.
+    /// A plan of heuristic Overlap beside what the other slices have; the request's part of a plan for all where there is
+    /// none, or that is better by the margin by which hints give way.
     fn overlap(&self) -> Result<Vec<ZoneSet>, Reason> {
         let is_stored = |member: &Member<'_>| self.stored(member).is_some();
-        if self.set.members().iter().any(is_stored)
-            && let Ok(hints) = self.plan_overlap(is_stored)
-            && self.bears_now(&hints)
-        {
-            return Ok(hints);
-        }
-        let whole = self.plan_overlap(|_| false)?;
-        if self.bears_now(&whole) {
-            Ok(whole)
+        let beside = if self.set.members().iter().any(is_stored) {
+            let planned = self.plan_overlap(is_stored).ok();
+            planned.filter(|hints| self.bears_now(hints))
         } else {
-            Err(self.siblings_out_of_step())
+            None
+        };
+        let whole = self.plan_overlap(|_| false);
+        match (beside, whole) {
+            (Some(beside), Ok(whole)) => {
+                let quality = |hints: &[ZoneSet]| self.judge(0..hints.len(), hints).quality();
+                let gives_way = self
+                    .rules
+                    .keep
+                    .give_way(&quality(&beside), &quality(&whole));
+                let is_taken = gives_way && self.bears_now(&whole);
+                Ok(if is_taken { whole } else { beside })
+            }
+            (Some(beside), Err(_)) => Ok(beside),
+            (None, Ok(whole)) if self.bears_now(&whole) => Ok(whole),
+            (None, Ok(_)) => Err(self.siblings_out_of_step()),
+            (None, Err(reason)) => Err(reason),
         }
     }
 

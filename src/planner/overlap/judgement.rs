@@ -3,6 +3,7 @@
 use super::super::allocation::Threshold;
 use super::super::auto::Origin;
 use super::super::counts::ratio;
+use super::super::keep::Quality;
 use super::super::zone_set::ZoneSet;
 use super::ceiling::Ceiling;
 
@@ -15,6 +16,17 @@ pub struct Judged {
     pub worst_overload: f64,
     /// The part of the traffic that stays in its zone.
     pub in_zone: f64,
+}
+
+impl Judged {
+    /// What plans are compared by.
+    #[must_use]
+    pub fn quality(&self) -> Quality {
+        Quality {
+            worst_overload: self.worst_overload,
+            in_zone: self.in_zone,
+        }
+    }
 }
 
 /// Judges hints as kube-proxy would follow them: of each endpoint where it stands, and the zones that it is hinted for.
