@@ -94,8 +94,8 @@ struct Excess<'a> {
 }
 
 impl Ground<'_> {
-    /// A plan of heuristic Overlap beside what the other slices have; the request's part of a plan for all where there is
-    /// none, or that is better by the margin by which hints give way.
+    /// A plan of heuristic Overlap beside what the other slices have; where there is none, or a plan for all is better by
+    /// the margin by which hints give way, the request's part of that.
     fn overlap(&self) -> Result<Vec<ZoneSet>, Reason> {
         let is_stored = |member: &Member<'_>| self.stored(member).is_some();
         let beside = if self.set.members().iter().any(is_stored) {
@@ -108,12 +108,15 @@ impl Ground<'_> {
         match (beside, whole) {
             (Some(beside), Ok(whole)) => {
                 let quality = |hints: &[ZoneSet]| self.judge(0..hints.len(), hints).quality();
-                let gives_way = self
-                    .rules
-                    .keep
-                    .give_way(&quality(&beside), &quality(&whole));
-                let is_taken = gives_way && self.bears_now(&whole);
-                Ok(if is_taken { whole } else { beside })
+                let keep = self.rules.keep;
+                if !keep.give_way(&quality(&beside), &quality(&whole)) {
+                    Ok(beside)
+                } else if self.bears_now(&whole) {
+                    Ok(whole)
+                } else {
+                    // kube-proxy follows no hints while one slice is without, so that the others can change.
+                    Err(self.siblings_out_of_step())
+                }
             }
             (Some(beside), Err(_)) => Ok(beside),
             (None, Ok(whole)) if self.bears_now(&whole) => Ok(whole),
