@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::ports::{self, PortGroup};
+use super::ports::{self, Links, PortGroup};
 use crate::cluster::key::Key;
 use crate::cluster::slice::{Address, EndpointRecord, Place, SliceRecord};
 use crate::cluster::store::MeasuredCapacity;
@@ -224,7 +224,7 @@ impl<'a> EndpointSet<'a> {
             has_twins: !hidden.is_empty(),
         };
         set.merge(slices, stand);
-        set.give_to_hidden(hidden);
+        set.give_to_hidden(&hidden);
         set
     }
 
@@ -269,7 +269,7 @@ impl<'a> EndpointSet<'a> {
     }
 
     /// Hidden copies in the request's slice get the hint of the member that hides them, where that is ready.
-    fn give_to_hidden(&mut self, hidden: Vec<AddressCopy<'_>>) {
+    fn give_to_hidden(&mut self, hidden: &[AddressCopy<'_>]) {
         for copy in hidden.iter().filter(|c| c.in_request && c.record.ready) {
             let key_of = |member: &Member<'_>| self.copies[member.copies.start].key();
             let member = self.members.binary_search_by_key(&copy.key(), key_of);
@@ -333,6 +333,25 @@ impl<'a> EndpointSet<'a> {
             }));
         }
         backends
+    }
+
+    /// Links slices that have running copies of one address behind a port, with the same number.
+    #[must_use]
+    pub fn links(&self, slices: usize, groups: &[PortGroup<'_>]) -> Links {
+        let mut links = Links::none(slices);
+        let copies = self.members.iter().map(|m| &self.copies[m.copies.clone()]);
+        for copies in copies.filter(|copies| copies.len() > 1) {
+            for group in groups {
+                let mut known: BTreeMap<usize, usize> = BTreeMap::new();
+                for copy in copies.iter().filter(|copy| !copy.record.terminating) {
+                    if let Some(number) = group.number_in(copy.slice) {
+                        let first = known.entry(number).or_insert(copy.slice);
+                        links.join(*first, copy.slice);
+                    }
+                }
+            }
+        }
+        links
     }
 
     /// The hints for the endpoints of the request's slice, in their order, from hints in the order of the members.

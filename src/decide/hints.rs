@@ -120,6 +120,18 @@ impl Ground<'_> {
         self.ports.iter().filter(is_own)
     }
 
+    /// These, and those of slices that share running endpoints with the request's: kube-proxy on some nodes would follow
+    /// its hints, on others those of such a slice, and none where that has to go without.
+    fn shared_ports(&self) -> impl Iterator<Item = &PortGroup<'_>> {
+        let mut links = self.set.links(self.slices.len(), &self.ports);
+        let ours = links.root(0);
+        let slices = 0..self.slices.len();
+        let shares: Vec<bool> = slices.map(|slice| links.root(slice) == ours).collect();
+        let is_shared =
+            move |group: &&PortGroup<'_>| group.slices.iter().any(|&slice| shares[slice]);
+        self.ports.iter().filter(is_shared)
+    }
+
     fn siblings_out_of_step(&self) -> Reason {
         Reason::SiblingsOutOfStep {
             siblings: self.slices.len() - 1,
@@ -160,14 +172,12 @@ impl Ground<'_> {
 
     /// What an endpoint serves as it stands now, with `hints` in the request's slice; nothing where it has no hint.
     fn serves_now(&self, backend: Backend<'_>, hints: &[ZoneSet]) -> Option<Serves> {
-        let (mut serves, mut some_are_bare) = (None, false);
+        let mut serves = None;
         for (in_request, copy) in self.set.usable_copies(backend) {
             let zones = match copy.hints {
                 _ if in_request => hints[backend.member],
-                HintSet::Empty => {
-                    some_are_bare = true;
-                    continue;
-                }
+                // Its slice gets hints too, once it is written.
+                HintSet::Empty => continue,
                 _ => self.zone_set(&copy.hints),
             };
             let is_one_of = |zones: &ZoneSet| zones.zones().len() <= 1;
@@ -181,14 +191,7 @@ impl Ground<'_> {
                 Some(_) => Serves::Unclear,
             });
         }
-        // One node may follow hints while another, which has the copy without, follows none.
-        serves.map(|serves| {
-            if some_are_bare {
-                Serves::Unclear
-            } else {
-                serves
-            }
-        })
+        serves
     }
 
     /// Those of the zones that have a part of the traffic.
@@ -234,7 +237,7 @@ enum Serves {
     Zones(ZoneSet),
     /// One zone at most, but copies of it say different ones.
     OneOfSeveral,
-    /// Copies of it say different things, several zones or nothing among them.
+    /// Copies of it say different things, several zones among them.
     Unclear,
 }
 

@@ -182,12 +182,18 @@ pub fn variants<'a>(slices: &[&'a SliceRecord]) -> Vec<usize> {
 }
 
 /// Which slices are linked, directly or through others.
-struct Links(Vec<usize>);
+pub struct Links(Vec<usize>);
 
 impl Links {
+    /// None of so many slices is linked with another.
+    #[must_use]
+    pub fn none(slices: usize) -> Self {
+        Self((0..slices).collect())
+    }
+
     /// Links slices, by their places, that share a port and its number. The ports are in order.
     fn new(ports: &[(&PortKey, &i64, usize)], slices: usize) -> Self {
-        let mut links = Self((0..slices).collect());
+        let mut links = Self::none(slices);
         for same in ports.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             for port in same {
                 links.join(same[0].2, port.2);
@@ -196,7 +202,8 @@ impl Links {
         links
     }
 
-    fn root(&mut self, mut of: usize) -> usize {
+    /// The slice that stands for all that a slice is linked with.
+    pub fn root(&mut self, mut of: usize) -> usize {
         while self.0[of] != of {
             self.0[of] = self.0[self.0[of]];
             of = self.0[of];
@@ -204,7 +211,8 @@ impl Links {
         of
     }
 
-    fn join(&mut self, one: usize, other: usize) {
+    /// Links two slices.
+    pub fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.root(one), self.root(other));
         self.0[one.max(other)] = one.min(other);
     }

@@ -127,12 +127,10 @@ fn the_program_takes_what_each_value_makes_of_them() {
 #[test]
 fn a_flag_that_there_is_not_is_noticed() {
     let pod = Pod::new();
-    let values = merged(
-        &certificates("provided"),
-        &json!({"extraArgs": ["--no-such-flag=1"]}),
-    );
-    let objects = Helm::four().objects(&Release::usual(), &values);
-    let line = pod.first_words(&objects.arguments());
+    let objects = Helm::four().objects(&Release::usual(), &certificates("provided"));
+    let mut arguments = objects.arguments();
+    arguments.push("--no-such-flag=1");
+    let line = pod.first_words(&arguments);
     assert!(line.contains("error: unexpected argument '--"), "{line}");
 }
 
@@ -173,7 +171,7 @@ fn edges() -> Vec<Value> {
     ));
     edges.extend(each(
         "overloadThreshold",
-        [0.0, 0.001, 0.123_456, 9.999_999, 10.0],
+        [0.0, 0.000_001, 0.001, 0.123_456, 9.999_999, 10.0],
     ));
     edges.extend(each("defaultHeuristic", ["Auto", "Overlap", "PreferZone"]));
     edges.extend(each(
@@ -183,9 +181,16 @@ fn edges() -> Vec<Value> {
     edges.extend(each("capacity", ["cpu", "nodes"]));
     edges.extend(each(
         "capacityNodeSelector",
-        ["pool", "!spot", "a=b,c!=d", "pool in (web,api)"],
+        [
+            "pool",
+            "!spot",
+            "a=b,c!=d",
+            "pool in (web,api)",
+            "b.example/pool notin (a, b), x==",
+            "pool in ()",
+        ],
     ));
-    edges.extend(each("nodeInfoTolerance", [0.0, 0.001, 0.05, 1.0]));
+    edges.extend(each("nodeInfoTolerance", [0.0, 0.000_001, 0.05, 1.0]));
     edges.extend(each("freezeNotReady", [0.0, 0.001, 1.0 / 3.0, 1.0]));
     edges.extend(each("listenAddress", ["[::]", "0.0.0.0"]));
     edges.extend(each("mode", ["Active", "Observe", "Off"]));
@@ -266,6 +271,36 @@ fn what_the_program_can_not_read_the_chart_refuses() {
             json!("[1:2]"),
             "--webhook-bind-address=[1:2]:8443",
         ),
+        (
+            "capacityNodeSelector",
+            json!("pool>1"),
+            "--capacity-node-selector=pool>1",
+        ),
+        (
+            "capacityNodeSelector",
+            json!("pool=web,"),
+            "--capacity-node-selector=pool=web,",
+        ),
+        (
+            "capacityNodeSelector",
+            json!("a b"),
+            "--capacity-node-selector=a b",
+        ),
+        (
+            "capacityNodeSelector",
+            json!("pool==web=x"),
+            "--capacity-node-selector=pool==web=x",
+        ),
+        (
+            "capacityNodeSelector",
+            json!("a in (x) b"),
+            "--capacity-node-selector=a in (x) b",
+        ),
+        (
+            "capacityNodeSelector",
+            json!("!"),
+            "--capacity-node-selector=!",
+        ),
         ("log.level", json!("verbose"), "--log-level=verbose"),
         (
             "log.level",
@@ -286,6 +321,28 @@ fn what_the_program_can_not_read_the_chart_refuses() {
     }
     let said = said_without_a_certificate(&[]);
     assert!(said.contains(ASKS_FOR_A_CERTIFICATE), "{said}");
+}
+
+#[test]
+fn the_chart_knows_every_flag() {
+    let help = zonewise().args(["serve", "--help"]).output();
+    let help = String::from_utf8(help.expect("zonewise runs").stdout).expect("help is text");
+    let flag = |line: &str| {
+        let line = line.trim_start();
+        let (_, long) = line.starts_with('-').then(|| line.split_once("--"))??;
+        let end = long.find(|c: char| c != '-' && !c.is_ascii_alphanumeric());
+        Some(format!("--{}", &long[..end.unwrap_or(long.len())]))
+    };
+    let mut flags: Vec<String> = help.lines().filter_map(flag).collect();
+    flags.retain(|flag| flag != "--help");
+    flags.sort();
+    let known = std::fs::read_to_string(root().join("charts/zonewise/files/flags.yaml"));
+    let known: Vec<String> = known
+        .expect("the file can be read")
+        .lines()
+        .filter_map(|line| line.strip_prefix("- ").map(str::to_owned))
+        .collect();
+    assert_eq!(known, flags);
 }
 
 #[test]

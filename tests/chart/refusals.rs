@@ -204,6 +204,11 @@ fn lifetimes_that_outlive_each_other() {
         &at("certificates.certManager.caDuration", json!("3000h")),
         "certificates.certManager.caDuration (3000h) is less than twice certificates.certManager.duration (2160h).",
     );
+    let century = json!({"certificates": {"selfManaged": {"certificateLifetime": "876000h", "caLifetime": "876000h"}}});
+    refused(
+        &century,
+        "Set certificates.selfManaged.certificateLifetime to 438000h or less.",
+    );
     refused(
         &at("certificates.selfManaged.caLifetime", json!("365d")),
         "certificates.selfManaged.caLifetime is \"365d\": set it to whole hours from 1h to 876000h",
@@ -228,6 +233,10 @@ fn flags_and_variables_that_other_values_set() {
     refused(
         &json!({"extraArgs": ["--drift-pace=1", "--drift-pace=2"]}),
         "extraArgs has --drift-pace twice: leave one of them out.",
+    );
+    refused(
+        &json!({"extraArgs": ["--foo=1"]}),
+        "extraArgs has --foo, which is no flag of this version",
     );
     refused(
         &json!({"extraArgs": ["--node-grace=1s"]}),
@@ -320,11 +329,44 @@ fn a_ca_that_two_would_put_in_and_one_that_nobody_would() {
                 "webhook.annotations has {key}, but certificates.mode is self-managed: zonewise and the injector"
             ),
         );
+        refused(
+            &json!({"commonAnnotations": {key: "true"}}),
+            &format!("commonAnnotations has {key}, but certificates.mode is self-managed"),
+        );
+        refused(
+            &annotated(key, certificates("cert-manager")),
+            &format!(
+                "webhook.annotations has {key}, but certificates.mode is cert-manager, which has its own CA injected"
+            ),
+        );
     }
 }
 
 #[test]
 fn pods_that_could_not_be() {
+    refused(
+        &json!({"dnsPolicy": "None"}),
+        "dnsPolicy is None, but dnsConfig.nameservers is empty",
+    );
+    let volume = json!({"name": "scratch", "emptyDir": {}});
+    refused(
+        &json!({"extraVolumes": [volume, volume]}),
+        "extraVolumes has scratch twice",
+    );
+    refused(
+        &json!({"global": {"imagePullSecrets": "mine"}}),
+        "global.imagePullSecrets is \"mine\": set it to a list of names",
+    );
+    for much in ["00%", "200%"] {
+        refused(
+            &at("strategy.rollingUpdate.maxUnavailable", json!(much)),
+            &format!("strategy.rollingUpdate.maxUnavailable is \"{much}\""),
+        );
+    }
+    refused(
+        &at("podDisruptionBudget.maxUnavailable", json!("300%")),
+        "podDisruptionBudget.maxUnavailable is \"300%\"",
+    );
     refused(
         &at("shutdownDelaySeconds", json!(20)),
         "terminationGracePeriodSeconds (30) is not more than shutdownDelaySeconds (20) and the 10 seconds",

@@ -16,6 +16,7 @@ use crate::support::wait::eventually;
 
 /// The test's ServiceAccount, which is its pod's name, too.
 const CHECK: &str = "zonewise.check";
+const CHECK_POD: &str = "zonewise-check";
 
 /// What the chart does not let the test look at. It asks, is refused, and says so in warnings: docs/check.md has what more
 /// it could be given.
@@ -32,7 +33,7 @@ pub async fn passes(site: &Site) -> Account {
     let helm = helm.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let helm = helm.expect("helm runs");
     let pod = eventually("the test's pod runs", async || {
-        let pod = site.own::<Pod>().get(CHECK).await;
+        let pod = site.own::<Pod>().get(CHECK_POD).await;
         let pod = json_of(&pod.map_err(|error| error.to_string())?);
         let runs = pod["status"]["phase"] == "Running";
         runs.then_some(pod).ok_or_else(|| "it does not".to_owned())
@@ -49,7 +50,7 @@ pub async fn passes(site: &Site) -> Account {
     let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     let pods = site.own::<Pod>();
     let told = pods
-        .patch_status(CHECK, &PatchParams::default(), &succeeded)
+        .patch_status(CHECK_POD, &PatchParams::default(), &succeeded)
         .await;
     told.expect("the pod has succeeded");
     let output = tokio::task::block_in_place(|| helm.wait_with_output());

@@ -1,5 +1,6 @@
 //! Random clusters with one Service, as they would stand in the API.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -372,16 +373,26 @@ impl World {
             .collect()
     }
 
-    /// The same with nodes, slices and endpoints in another order.
+    /// The same with nodes, slices and endpoints in another order, but for copies of one address in one slice: of these
+    /// kube-proxy goes by the last that runs.
     pub fn shuffled(&self, seed: u64) -> Self {
         let mut world = self.clone();
         let mut dice = Dice(seed);
         dice.shuffle(&mut world.nodes);
         dice.shuffle(&mut world.slices);
-        world
-            .slices
-            .iter_mut()
-            .for_each(|slice| dice.shuffle(&mut slice.endpoints));
+        for slice in &mut world.slices {
+            let mut copies: BTreeMap<String, VecDeque<Endpoint>> = BTreeMap::new();
+            for endpoint in &slice.endpoints {
+                let same = copies.entry(endpoint.address.clone()).or_default();
+                same.push_back(endpoint.clone());
+            }
+            dice.shuffle(&mut slice.endpoints);
+            for endpoint in &mut slice.endpoints {
+                let same = copies.get_mut(&endpoint.address);
+                let next = same.and_then(VecDeque::pop_front);
+                *endpoint = next.expect("each copy is there");
+            }
+        }
         world
     }
 }

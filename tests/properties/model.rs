@@ -117,8 +117,10 @@ fn merge<'a>(
         let number = number(slice.ports).filter(|_| numbers.len() > 1);
         for (e, endpoint) in slice.endpoints.iter().enumerate() {
             let known = merged.get(&(&*endpoint.address, number));
-            let better =
-                |(_, known): &(Spot, &Endpoint)| known.terminating && !endpoint.terminating;
+            // In one slice the last that runs counts; of several slices it may be any.
+            let better = |(spot, known): &(Spot, &Endpoint)| {
+                !endpoint.terminating && (known.terminating || spot.0 == s)
+            };
             if known.is_none_or(better) {
                 merged.insert((&endpoint.address, number), ((s, e), endpoint));
             }

@@ -117,7 +117,7 @@ Whether API servers are to have what people write judged.
 {{- end -}}
 
 {{- define "zonewise.imagePullSecrets" -}}
-{{- range concat .Values.imagePullSecrets ((.Values.global).imagePullSecrets | default list) }}
+{{- range concat .Values.imagePullSecrets (kindIs "slice" (.Values.global).imagePullSecrets | ternary (.Values.global).imagePullSecrets list) }}
 - name: {{ kindIs "map" . | ternary (get (kindIs "map" . | ternary . dict) "name") . | quote }}
 {{- end }}
 {{- end -}}
@@ -162,6 +162,13 @@ Whether API servers are to call it. If not, no pod runs and nothing is permitted
 {{- end -}}
 
 {{/*
+A number with all of its digits: templates would write small ones as 1e-06.
+*/}}
+{{- define "zonewise.decimal" -}}
+{{- kindIs "float64" . | ternary (toJson .) (toString .) -}}
+{{- end -}}
+
+{{/*
 What decisions follow, for those who decide and those who check. A flag without labels means none; without the flag the program's own count.
 */}}
 {{- define "zonewise.decisionArgs" -}}
@@ -169,15 +176,15 @@ What decisions follow, for those who decide and those who check. A flag without 
 - --honor-traffic-distribution={{ .Values.honorTrafficDistribution }}
 - --default-heuristic={{ .Values.defaultHeuristic }}
 - --default-mode={{ .Values.defaultMode }}
-- --overload-threshold={{ .Values.overloadThreshold }}
+- --overload-threshold={{ include "zonewise.decimal" .Values.overloadThreshold }}
 - --node-grace={{ .Values.nodeGrace }}
-- --freeze-not-ready={{ .Values.freezeNotReady }}
+- --freeze-not-ready={{ include "zonewise.decimal" .Values.freezeNotReady }}
 - --excluded-node-labels={{ join "," .Values.excludedNodeLabels }}
 - --capacity={{ .Values.capacity }}
 {{- with .Values.capacityNodeSelector }}
 - {{ printf "--capacity-node-selector=%s" . | quote }}
 {{- end }}
-- --node-info-tolerance={{ .Values.nodeInfoTolerance }}
+- --node-info-tolerance={{ include "zonewise.decimal" .Values.nodeInfoTolerance }}
 - --own-service={{ include "zonewise.namespace" . }}/{{ include "zonewise.fullname" . }}
 {{- end }}
 

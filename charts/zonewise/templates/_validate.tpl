@@ -5,7 +5,7 @@ first: the other checks compare what has the right one.
 {{- define "zonewise.validate" -}}
 {{- include "zonewise.refuse" (list "These values can't be read" (include "zonewise.validate.forms" .)) -}}
 {{- $said := "" -}}
-{{- range list "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "alerts" -}}
+{{- range list "failurePolicy" "ports" "certificates" "clientAuthentication" "lifetimes" "arguments" "environment" "volumes" "shutdown" "strategy" "scraping" "hostNetwork" "ipFamilies" "serviceAccount" "pullSecrets" "dns" "alerts" -}}
 {{- $said = printf "%s\n%s" $said (include (printf "zonewise.validate.%s" .) $) -}}
 {{- end -}}
 {{- include "zonewise.refuse" (list "These values don't go together" $said) -}}
@@ -37,8 +37,9 @@ Fails if there are sentences. Takes a heading and the sentences, one a line.
 {{- $isList := kindIs "slice" $found -}}
 {{- range $isList | ternary $found (list $found) -}}
 {{- $left := and $form.numbers (not (kindIs "string" .)) -}}
-{{- if not (or $left (regexMatch $form.form (toString .))) }}
-{{ $name }} {{ $isList | ternary "has" "is" }} {{ toString . | trunc 60 | printf "%q" }}: {{ $form.do }}
+{{- $text := include "zonewise.decimal" . -}}
+{{- if not (or $left (regexMatch $form.form $text)) }}
+{{ $name }} {{ $isList | ternary "has" "is" }} {{ $text | trunc 60 | printf "%q" }}: {{ $form.do }}
 {{- end }}
 {{- end -}}
 {{- end -}}
@@ -68,17 +69,23 @@ service.port and service.metricsPort are both {{ .port }}: give each its own.
 {{- end -}}
 
 {{/*
-Annotations of the webhook configuration by which somebody injects a CA: cert-manager.io/inject-ca-from and the like, and OpenShift's
-service.beta.openshift.io/inject-cabundle.
+Which values have annotations for the webhook configuration by which somebody injects a CA, cert-manager.io/inject-ca-from and the like
+or OpenShift's service.beta.openshift.io/inject-cabundle, in words.
 */}}
 {{- define "zonewise.injectors" -}}
+{{- $said := list -}}
+{{- range $name, $annotations := dict "webhook.annotations" .Values.webhook.annotations "commonAnnotations" .Values.commonAnnotations -}}
 {{- $injectors := list -}}
-{{- range $key, $_ := .Values.webhook.annotations -}}
+{{- range $key, $_ := $annotations -}}
 {{- if regexMatch "inject-[a-z-]*ca" $key -}}
 {{- $injectors = append $injectors $key -}}
 {{- end -}}
 {{- end -}}
-{{- join ", " $injectors -}}
+{{- if $injectors -}}
+{{- $said = append $said (printf "%s has %s" $name (join ", " $injectors)) -}}
+{{- end -}}
+{{- end -}}
+{{- join " and " $said -}}
 {{- end -}}
 
 {{- define "zonewise.validate.certificates" -}}
@@ -93,13 +100,16 @@ certificates.mode is provided, but certificates.provided.secretName is empty: na
 certificates.mode is provided, but certificates.provided.caBundle is empty and webhook.annotations has nothing that would inject it, such as cert-manager.io/inject-ca-from-secret: the API server would trust no certificate. Use --set-file certificates.provided.caBundle=ca.crt.
 {{- end }}
 {{- if and $provided.caBundle $injectors }}
-certificates.provided.caBundle is set, and webhook.annotations has {{ $injectors }}, which would inject another: leave one of them out.
+certificates.provided.caBundle is set, and {{ $injectors }}, which would inject another: leave one of them out.
 {{- end }}
 {{- else if or $provided.secretName $provided.caBundle }}
 certificates.provided is set, but certificates.mode is {{ $mode }}: set certificates.mode=provided, or leave certificates.provided empty.
 {{- end }}
 {{- if and (eq $mode "self-managed") $injectors }}
-webhook.annotations has {{ $injectors }}, but certificates.mode is self-managed: zonewise and the injector would put in their CA bundles by turns. Take the annotation away, or set certificates.mode=provided.
+{{ $injectors }}, but certificates.mode is self-managed: zonewise and the injector would put in their CA bundles by turns. Take the annotation away, or set certificates.mode=provided.
+{{- end }}
+{{- if and (eq $mode "cert-manager") $injectors }}
+{{ $injectors }}, but certificates.mode is cert-manager, which has its own CA injected: take the annotation away, or set certificates.mode=provided.
 {{- end }}
 {{- if and (eq $mode "self-managed") (not .Values.controller.enabled) }}
 controller.enabled is false, but certificates.mode is self-managed: the replica that leads makes the certificates. Set controller.enabled=true, or certificates.mode to cert-manager or provided.
@@ -126,14 +136,22 @@ clientAuthentication.subjectNames is set without clientAuthentication.caConfigMa
 {{- trimSuffix "h" . -}}
 {{- end -}}
 
-{{- define "zonewise.twice" -}}
-{{- include "zonewise.hours" . | int | mul 2 -}}h
+{{/*
+What to do about a CA's lifetime that is less than twice the other. Takes both names and the other's value; the longest there is are 100 years.
+*/}}
+{{- define "zonewise.makeTwice" -}}
+{{- $twice := include "zonewise.hours" (index . 2) | int | mul 2 -}}
+{{- if gt (int $twice) 876000 -}}
+Set {{ index . 1 }} to 438000h or less.
+{{- else -}}
+Set {{ index . 0 }} to {{ $twice }}h or more.
+{{- end -}}
 {{- end -}}
 
 {{- define "zonewise.validate.lifetimes" -}}
 {{- with .Values.certificates.selfManaged }}
 {{- if lt (include "zonewise.hours" .caLifetime | int) (include "zonewise.hours" .certificateLifetime | int | mul 2 | int) }}
-certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certificates.selfManaged.certificateLifetime ({{ .certificateLifetime }}): a server certificate never outlives its CA. Set certificates.selfManaged.caLifetime to {{ include "zonewise.twice" .certificateLifetime }} or more.
+certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certificates.selfManaged.certificateLifetime ({{ .certificateLifetime }}): a server certificate never outlives its CA. {{ include "zonewise.makeTwice" (list "certificates.selfManaged.caLifetime" "certificates.selfManaged.certificateLifetime" .certificateLifetime) }}
 {{- end }}
 {{- end }}
 {{- with .Values.certificates.certManager }}
@@ -141,7 +159,7 @@ certificates.selfManaged.caLifetime ({{ .caLifetime }}) is less than twice certi
 certificates.certManager.renewBefore ({{ .renewBefore }}) is not less than certificates.certManager.duration ({{ .duration }}). Set it to less, such as a third of that.
 {{- end }}
 {{- if lt (include "zonewise.hours" .caDuration | int) (include "zonewise.hours" .duration | int | mul 2 | int) }}
-certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certificates.certManager.duration ({{ .duration }}). Set it to {{ include "zonewise.twice" .duration }} or more.
+certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certificates.certManager.duration ({{ .duration }}). {{ include "zonewise.makeTwice" (list "certificates.certManager.caDuration" "certificates.certManager.duration" .duration) }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -172,9 +190,13 @@ which the chart sets or which has no place in a pod: take it out.
 
 {{- define "zonewise.validate.arguments" -}}
 {{- $reserved := include "zonewise.reservedFlags" . | fromJsonArray -}}
+{{- $known := .Files.Get "files/flags.yaml" | fromYamlArray -}}
 {{- $seen := list -}}
 {{- range .Values.extraArgs }}
 {{- $flag := splitList "=" . | first }}
+{{- if not (or (has $flag $known) (has $flag $reserved)) }}
+extraArgs has {{ $flag }}, which is no flag of this version: take it out, or see docs/serving.md for how it is written.
+{{- end }}
 {{- if has $flag $reserved }}
 extraArgs has {{ $flag }}, {{ include "zonewise.inPlaceOf" $flag }}
 {{- end }}
@@ -202,7 +224,12 @@ extraEnv has {{ .name }}: give {{ $flag }} in extraArgs, by which the helm test 
 {{- end -}}
 
 {{- define "zonewise.validate.volumes" -}}
+{{- $seen := list -}}
 {{- range .Values.extraVolumes }}
+{{- if has .name $seen }}
+extraVolumes has {{ .name }} twice: give each volume its own name.
+{{- end }}
+{{- $seen = append $seen .name }}
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" .name) }}
 extraVolumes has {{ printf "%q" .name }}: give each volume a name of lower-case letters, digits and dashes.
 {{- end }}
@@ -258,6 +285,20 @@ service.ipFamilies names two families: set service.ipFamilyPolicy to PreferDualS
 {{- define "zonewise.validate.serviceAccount" -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 serviceAccount.create is false and serviceAccount.name is empty: name the ServiceAccount to use.
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.pullSecrets" -}}
+{{- with (.Values.global).imagePullSecrets }}
+{{- if not (kindIs "slice" .) }}
+global.imagePullSecrets is {{ toString . | trunc 60 | printf "%q" }}: set it to a list of names of Secrets.
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "zonewise.validate.dns" -}}
+{{- if and (eq .Values.dnsPolicy "None") (not .Values.dnsConfig.nameservers) }}
+dnsPolicy is None, but dnsConfig.nameservers is empty: name the servers, or choose another dnsPolicy.
 {{- end }}
 {{- end -}}
 

@@ -156,7 +156,7 @@ impl Ground<'_> {
             .map(|member| self.stored(member).unwrap_or_default())
             .collect();
         let behind_own: BTreeSet<usize> = self
-            .own_ports()
+            .shared_ports()
             .flat_map(|group| self.set.behind(group))
             .map(|backend| backend.member)
             .collect();
@@ -262,8 +262,8 @@ impl Ground<'_> {
         prefer_zone::hints(&self.zones.weights, endpoints)
     }
 
-    /// What is too much once all slices have their part: behind one of the ports of the request's slice, where ports are
-    /// uneven, else for all endpoints.
+    /// What is too much once all slices have their part: behind one of the ports of the request's slice and of those that
+    /// share endpoints with it, where ports are uneven, else for all endpoints.
     fn excess(&self, hints: &[ZoneSet]) -> Option<Excess<'_>> {
         let excess_of = |judged: Judged, port| {
             (!judged.meets).then(|| Excess {
@@ -274,7 +274,7 @@ impl Ground<'_> {
         if self.ports.is_empty() {
             return excess_of(self.judge(0..hints.len(), hints), None);
         }
-        self.own_ports().find_map(|group| {
+        self.shared_ports().find_map(|group| {
             let behind = self.set.behind(group);
             let members = behind.iter().map(|backend| backend.member);
             excess_of(self.judge(members, hints), Some(&*group.port.name))
