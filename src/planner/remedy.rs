@@ -3,7 +3,7 @@
 use super::allocation::{Threshold, least_threshold, most_short};
 use super::auto::Origin;
 use super::heuristic::Heuristic;
-use super::keep::KeepRules;
+use super::keep::{KeepRules, Quality};
 use super::overlap::{self, Endpoint};
 use super::plan;
 use super::prefer_zone;
@@ -58,24 +58,35 @@ impl Patient<'_> {
 
     /// Whether there is a plan, from hints on none.
     fn has_plan(&self) -> bool {
-        let auto = || plan::auto(self.weights, self.threshold, self.origins).ok();
         match self.heuristic {
-            Heuristic::Auto => auto().is_some(),
-            Heuristic::Overlap => {
-                let gains = |hints: plan::Hints| {
-                    let hints = hints.into_iter().map(ZoneSet::one);
-                    let endpoints = self.origins.iter().copied().zip(hints);
-                    overlap::gains(self.weights, self.threshold, endpoints)
-                };
-                auto().is_some_and(gains) || self.overlap().is_some()
-            }
+            Heuristic::Auto => plan::auto(self.weights, self.threshold, self.origins).is_ok(),
+            Heuristic::Overlap => self.shared().is_some(),
             Heuristic::PreferZone => self.own_zones().meets,
         }
     }
 
     fn overlap(&self) -> Option<Remedy> {
+        let Quality {
+            worst_overload,
+            in_zone,
+        } = self.shared()?;
+        Some(Remedy::Overlap {
+            in_zone,
+            worst_overload,
+        })
+    }
+
+    /// What heuristic Overlap comes to: the better of its own plan and Auto's, where that gains anything.
+    fn shared(&self) -> Option<Quality> {
+        let auto = plan::auto(self.weights, self.threshold, self.origins).ok();
+        let auto = auto.and_then(|hints| {
+            let hints = hints.into_iter().map(ZoneSet::one);
+            let endpoints = self.origins.iter().copied().zip(hints);
+            overlap::gains(self.weights, self.threshold, endpoints.clone())
+                .then(|| overlap::judge(self.weights, self.threshold, endpoints).quality())
+        });
         if self.origins.len() > overlap::MOST_ENDPOINTS {
-            return None;
+            return auto;
         }
         let endpoint = |&origin: &Origin| Endpoint {
             origin,
@@ -85,11 +96,15 @@ impl Patient<'_> {
         };
         let endpoints: Vec<Endpoint> = self.origins.iter().map(endpoint).collect();
         let keep = KeepRules::default();
-        let plan = overlap::plan(self.weights, self.threshold, keep, &endpoints).ok()?;
-        Some(Remedy::Overlap {
-            in_zone: plan.in_zone,
+        let plan = overlap::plan(self.weights, self.threshold, keep, &endpoints).ok();
+        let plan = plan.map(|plan| Quality {
             worst_overload: plan.worst_overload,
-        })
+            in_zone: plan.in_zone,
+        });
+        let is_better = |plan: &Quality| {
+            auto.is_none_or(|auto| plan.in_zone > auto.in_zone + overlap::ROUNDING)
+        };
+        plan.filter(is_better).or(auto)
     }
 
     /// What every endpoint's own zone comes to.
@@ -99,34 +114,74 @@ impl Patient<'_> {
         overlap::judge(self.weights, self.threshold, origins.zip(hints))
     }
 
-    /// The fewest more endpoints that do, each in the zone that has the fewest for its share.
+    /// More endpoints that do, as few as were found: one in any zone, or several, each in the zone that has the fewest for
+    /// its share, of all zones or of those that have some.
     fn more_endpoints(&self) -> Option<Remedy> {
-        let mut origins = self.origins.to_vec();
         let mut own = vec![0_u32; self.weights.len()];
-        for origin in &origins {
+        for origin in self.origins {
             if let Origin::Zone(zone) = origin {
                 own[usize::from(*zone)] += 1;
             }
         }
-        let mut more = vec![0_u32; self.weights.len()];
+        if let Some(one) = self.one_more(&own) {
+            return Some(Remedy::Endpoints(one));
+        }
         let most = match self.heuristic {
             Heuristic::Overlap => MOST_MORE_SHARED,
             Heuristic::Auto | Heuristic::PreferZone => MOST_MORE,
         };
-        for _ in 0..most {
-            let zone = most_short(self.weights, &own);
-            own[zone] += 1;
-            more[zone] += 1;
-            origins.push(Origin::Zone(u16::try_from(zone).ok()?));
-            let grown = Patient {
-                origins: &origins,
-                ..*self
-            };
-            if grown.has_plan() {
-                return Some(Remedy::Endpoints(more));
+        let anywhere = self.several_more(self.weights, &own, most);
+        let found = anywhere.as_ref().map(|more| more.iter().sum::<u32>());
+        let fewer = found.map_or(most, |found| found - 1);
+        // A zone without any is served by all, which the first that comes there ends.
+        let inhabited = self.weights.iter().zip(&own);
+        let inhabited: Vec<u64> = inhabited
+            .map(|(&weight, &own)| if own > 0 { weight } else { 0 })
+            .collect();
+        let there = self.several_more(&inhabited, &own, fewer);
+        there.or(anywhere).map(Remedy::Endpoints)
+    }
+
+    /// The zone in which one more is enough, the first of those that have the fewest for their share.
+    fn one_more(&self, own: &[u32]) -> Option<Vec<u32>> {
+        let mut weights = self.weights.to_vec();
+        while weights.iter().any(|weight| *weight > 0) {
+            let zone = most_short(&weights, own);
+            weights[zone] = 0;
+            let mut more = vec![0; own.len()];
+            more[zone] = 1;
+            if self.has_plan_with(&more) {
+                return Some(more);
             }
         }
         None
+    }
+
+    /// The fewest, at most so many, where each comes to the zone that then has the fewest for its weight.
+    fn several_more(&self, weights: &[u64], own: &[u32], most: u32) -> Option<Vec<u32>> {
+        if weights.iter().all(|weight| *weight == 0) {
+            return None;
+        }
+        let (mut own, mut more) = (own.to_vec(), vec![0; own.len()]);
+        (0..most).find_map(|_| {
+            let zone = most_short(weights, &own);
+            own[zone] += 1;
+            more[zone] += 1;
+            self.has_plan_with(&more).then(|| more.clone())
+        })
+    }
+
+    /// Whether there is a plan with so many more endpoints in each zone.
+    fn has_plan_with(&self, more: &[u32]) -> bool {
+        let mut origins = self.origins.to_vec();
+        for (zone, &count) in (0..).map(Origin::Zone).zip(more) {
+            origins.extend(std::iter::repeat_n(zone, count as usize));
+        }
+        let grown = Patient {
+            origins: &origins,
+            ..*self
+        };
+        grown.has_plan()
     }
 
     /// The least threshold that does.
@@ -135,21 +190,31 @@ impl Patient<'_> {
         let threshold = match self.heuristic {
             Heuristic::Auto => least_threshold(self.weights, endpoints)?,
             Heuristic::Overlap => return self.percents(),
-            Heuristic::PreferZone => Threshold::at_least(self.own_zones().worst_overload)?,
+            Heuristic::PreferZone => return self.own_zones_threshold(),
         };
         let is_more = threshold > self.threshold && threshold <= Threshold::HIGHEST;
-        let patient = Patient { threshold, ..*self };
-        (is_more && patient.has_plan()).then_some(Remedy::Threshold(threshold))
+        (is_more && self.at(threshold).has_plan()).then_some(Remedy::Threshold(threshold))
+    }
+
+    /// The least threshold that own zones meet, whatever rounding there is in what they come to.
+    fn own_zones_threshold(&self) -> Option<Remedy> {
+        let overload = self.own_zones().worst_overload;
+        let near = [overload - overlap::ROUNDING, overload + overlap::ROUNDING];
+        let mut near = near.into_iter().filter_map(Threshold::at_least);
+        let found = near.find(|&threshold| self.at(threshold).has_plan());
+        found.map(Remedy::Threshold)
+    }
+
+    /// The same with another threshold.
+    fn at(&self, threshold: Threshold) -> Self {
+        Self { threshold, ..*self }
     }
 
     /// The least threshold of whole percents that does, for a heuristic of which nothing but a plan tells it. What there is
     /// a plan for at one threshold, there is at every higher one.
     fn percents(&self) -> Option<Remedy> {
         const PERCENT: u32 = 10_000;
-        let with = |percents: u32| Patient {
-            threshold: Threshold::from_millionths(percents * PERCENT),
-            ..*self
-        };
+        let with = |percents: u32| self.at(Threshold::from_millionths(percents * PERCENT));
         let mut too_low = self.threshold.millionths() / PERCENT;
         let mut enough = Threshold::HIGHEST.millionths() / PERCENT;
         if !with(enough).has_plan() {
@@ -255,14 +320,7 @@ mod tests {
         let found = found.expect("there is one");
         assert!(found < least_threshold(&[5, 3, 1], 5).expect("Auto has one"));
         let below = Threshold::from_millionths(found.millionths() - 10_000);
-        let at = |threshold| {
-            Patient {
-                threshold,
-                ..patient
-            }
-            .has_plan()
-        };
-        assert!(at(found) && !at(below));
+        assert!(patient.at(found).has_plan() && !patient.at(below).has_plan());
     }
 
     #[test]
@@ -277,6 +335,23 @@ mod tests {
             };
             assert_eq!(patient.remedies(), []);
         }
+    }
+
+    #[test]
+    fn prefer_zone_is_told_the_least_that_does() {
+        // A third in zone b, alone there, would carry more than what all together carry for it now.
+        let few = remedies(Heuristic::PreferZone, &[0, 2, 2]);
+        assert_eq!(few[0], Remedy::Endpoints(vec![1, 0, 0]));
+        // 6 / 5 of the average exactly, but for rounding.
+        let origins = [0, 0, 0, 0, 0, 1].map(Origin::Zone);
+        let patient = Patient {
+            heuristic: Heuristic::PreferZone,
+            weights: &[4, 1],
+            threshold: Threshold::from_millionths(0),
+            origins: &origins,
+        };
+        let fifth = Remedy::Threshold(Threshold::KUBERNETES);
+        assert_eq!(patient.remedies()[1], fifth);
     }
 
     #[test]
