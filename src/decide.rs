@@ -421,18 +421,26 @@ pub fn asked_for(snapshot: &Snapshot<'_>, name: &str, settings: &Settings) -> Op
     asked_of(snapshot, name, record, settings).ok()
 }
 
-/// What is asked for on the slices of the Service `name` (`namespace/name`), where they are ours to give hints at all.
+/// What asks for hints on the slices of the Service `name` (`namespace/name`), where they are ours to give hints at all, also
+/// where it can't be used: the hints that were given before are kept then.
 #[must_use]
 pub fn who_asks(
     name: &str,
     record: &ServiceRecord,
     namespace: Option<&NamespaceRecord>,
     settings: &Settings,
-) -> Option<Asked> {
-    if settings.is_reserved(name) {
+) -> Option<OptInSource> {
+    if settings.is_reserved(name) || record.hints_unused.is_some() {
         return None;
     }
-    may_hint_service(name, record, namespace, settings).ok()
+    match opt_in::read(record, namespace, settings) {
+        Ok(OptIn::Heuristic(source, _)) => Some(source),
+        Ok(_) => None,
+        Err(mistake) => Some(match mistake.owner {
+            Owner::Service => OptInSource::TopologyMode,
+            Owner::Namespace => OptInSource::Namespace,
+        }),
+    }
 }
 
 fn may_hint_service(

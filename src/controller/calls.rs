@@ -1,7 +1,6 @@
 //! What drift asks of the API server.
 
 use kube::Client;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agenda::{Outcome, SliceName};
@@ -38,22 +37,36 @@ impl Configuration {
     }
 }
 
-/// Has the API server write a slice as it is, which it does not without asking the webhook. An empty patch is the only
-/// right form: one that writes hints would own the list of endpoints from then on.
-pub(super) async fn ask_again(
+/// What a slice is written with.
+#[derive(Debug)]
+pub(super) enum Write {
+    /// No change, which the API server does not make without asking the webhook. An empty patch is the only right form: one
+    /// that writes hints would own the list of endpoints from then on.
+    AsItIs,
+    /// The operations of a JSON patch that takes its hints away: the webhook has no say where nothing asks for hints.
+    WithoutHints(Value),
+}
+
+/// Writes a slice.
+pub(super) async fn write(
     client: Client,
     (service, slice): &SliceName,
+    write: Write,
     before: Option<Key>,
 ) -> Answer<Outcome> {
     let namespace = service
         .split_once('/')
         .map_or("", |(namespace, _)| namespace);
-    let url = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
-    let parameters = PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
+    let url = format!(
+        "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{slice}?fieldManager={FIELD_MANAGER}"
+    );
+    let (form, patch) = match write {
+        Write::AsItIs => ("application/merge-patch+json", json!({})),
+        Write::WithoutHints(operations) => ("application/json-patch+json", operations),
     };
-    let request = kube::core::Request::new(url).patch(slice, &parameters, &Patch::Merge(json!({})));
+    let request = hyper::Request::patch(url)
+        .header(hyper::header::CONTENT_TYPE, form)
+        .body(patch.to_string().into_bytes());
     let stored = match call::<EndpointSlice<Box<str>>>(&client, request).await {
         Ok(stored) => stored,
         Err(Failed::Absent) => return Ok(Outcome::Gone),

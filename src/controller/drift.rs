@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::agenda::{Agenda, Outcome, SliceName, Waits};
-use super::calls::{self, Answer, Configuration};
+use super::calls::{self, Answer, Configuration, Write};
 use super::events::{Events, ServiceSet};
 use super::lease::Claim;
 use super::look::{self, DriftedSlice, Look, Panicked, State};
@@ -99,6 +99,8 @@ pub async fn run(drift: Drift) {
         configuration: None,
         configuration_asked: false,
         configuration_fails: false,
+        asking: HashSet::new(),
+        left_behind: HashSet::new(),
         first_looks: HashSet::new(),
         observed: None,
         panicking: HashSet::new(),
@@ -130,6 +132,10 @@ struct Work {
     configuration_asked: bool,
     /// Whether it could not be asked for, and people know.
     configuration_fails: bool,
+    /// Services that asked for hints when they were last looked at.
+    asking: HashSet<Arc<str>>,
+    /// Slices with hints of Services that asked for them and now ask for nothing: each is to lose them once.
+    left_behind: HashSet<SliceName>,
     /// Services that were there when this term began and have not been looked at since.
     first_looks: HashSet<Arc<str>>,
     /// The capacity whose nodes people were last told of, in this term.
@@ -250,8 +256,10 @@ impl Work {
             let bypassed = drifted.iter().filter(bypassed).count();
             self.drift.metrics.bypassed.inc_by(bypassed as u64);
         }
-        let to_write = self.to_write(look, &drifted, written);
-        self.agenda.note_look(name, to_write, now);
+        let left_behind = self.left_behind(name, look);
+        let mut to_write = self.to_write(look, &drifted, written).to_vec();
+        to_write.extend(left_behind);
+        self.agenda.note_look(name, &to_write, now);
         // One that never had a slice has nothing to be forgotten: each look would go through all that is remembered.
         if look.states.is_empty()
             && self.states.contains_key(name)
@@ -269,6 +277,36 @@ impl Work {
             (state.address_type, verdict, decision.reason_word())
         };
         self.note_words(name, look.states.iter().map(words).collect());
+    }
+
+    /// Slices that keep hints which nobody looks after any more. A Service whose opt-in is taken away has the EndpointSlice
+    /// controller strip those that it manages; a Namespace's, or a flag of ours, is nothing to it.
+    fn left_behind(&mut self, name: &Arc<str>, look: &Look) -> Vec<DriftedSlice> {
+        if look.asks() {
+            self.asking.insert(name.clone());
+        } else if !look.is_unclear() && self.asking.remove(name) && look.asks_for_nothing() {
+            let state = self.drift.cluster.service(name);
+            let slices = state.iter().flat_map(|state| state.slices.iter());
+            let names = slices.map(|slice| (name.clone(), slice.name.clone()));
+            self.left_behind.extend(names);
+        }
+        let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
+        let keeps_hints = |slice: &SliceName| {
+            slice.0 != *name || look::taking_away(cluster, settings, name, &slice.1).is_some()
+        };
+        if !self.left_behind.is_empty() {
+            self.left_behind.retain(keeps_hints);
+        }
+        if !look.is_active() {
+            return Vec::new();
+        }
+        let of_service = self.left_behind.iter().filter(|slice| slice.0 == *name);
+        of_service
+            .map(|(_, slice)| DriftedSlice {
+                name: slice.clone(),
+                was_bypassed: false,
+            })
+            .collect()
     }
 
     fn take_panic(&mut self, name: &Arc<str>, panicked: &Panicked, now: Instant) {
@@ -346,11 +384,16 @@ impl Work {
             };
             let now = Instant::now();
             let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
-            if !look::is_drifted(cluster, settings, &slice.0, &slice.1) {
+            let write = if self.left_behind.contains(&slice) {
+                look::taking_away(cluster, settings, &slice.0, &slice.1).map(Write::WithoutHints)
+            } else {
+                look::is_drifted(cluster, settings, &slice.0, &slice.1).then_some(Write::AsItIs)
+            };
+            let Some(write) = write else {
                 self.agenda.drop_slice(&slice, now);
                 continue;
-            }
-            let Some(write) = self.drift.claim.write() else {
+            };
+            let Some(permit) = self.drift.claim.write() else {
                 self.agenda.drop_slice(&slice, now);
                 return;
             };
@@ -358,8 +401,8 @@ impl Work {
             let before = version_of(cluster, &slice);
             let client = self.drift.client.clone();
             self.calls.spawn(async move {
-                let outcome = calls::ask_again(client, &slice, before).await;
-                drop(write);
+                let outcome = calls::write(client, &slice, write, before).await;
+                drop(permit);
                 Call::Slice(slice, outcome)
             });
         }
@@ -423,6 +466,9 @@ impl Work {
             Ok(Call::Slice(slice, outcome)) => {
                 self.tell_failure(&slice, &outcome);
                 let outcome = outcome.unwrap_or(Outcome::Failed);
+                if outcome != Outcome::Failed {
+                    self.left_behind.remove(&slice);
+                }
                 self.drift.metrics.count_patch(outcome);
                 self.agenda.note_outcome(&slice, outcome, now);
             }

@@ -2,9 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::cluster::slice::{AddressType, SliceRecord};
+use serde_json::{Value, json};
+
+use crate::cluster::slice::{AddressType, HintSet, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
+use crate::planner::reason::Reason;
 use crate::settings::{Mode, Settings};
 
 /// What a look at a Service shows.
@@ -135,7 +138,51 @@ pub fn is_drifted(cluster: &Cluster, settings: &Settings, service: &str, slice: 
     .unwrap_or(false)
 }
 
+/// A JSON patch that takes all hints of a slice away, where it has some and nothing asks for them.
+#[must_use]
+pub fn taking_away(
+    cluster: &Cluster,
+    settings: &Settings,
+    service: &str,
+    slice: &str,
+) -> Option<Value> {
+    let snapshot = Snapshot::take(cluster, Some(service));
+    let state = snapshot.service()?.clone();
+    let record = state.slices.iter().find(|record| *record.name == *slice)?;
+    let decide = || decide(&snapshot, Some(service), record, settings);
+    let decision = catch_unwind(AssertUnwindSafe(decide)).ok()?;
+    if decision.reason != Some(Reason::NotOptedIn) {
+        return None;
+    }
+    let endpoints = record.endpoints.iter().enumerate();
+    let hinted = endpoints.filter(|(_, endpoint)| endpoint.hints != HintSet::Empty);
+    let remove = |(place, _)| json!({"op": "remove", "path": format!("/endpoints/{place}/hints")});
+    let operations: Vec<Value> = hinted.map(remove).collect();
+    (!operations.is_empty()).then_some(operations.into())
+}
+
 impl Look {
+    /// Whether anything asks for hints.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        let mut states = self.states.iter();
+        states.any(|state| state.decision.asked.is_some())
+    }
+
+    /// Whether that can't be told for now.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        let mut states = self.states.iter();
+        states.any(|state| state.decision.verdict == Verdict::Kept)
+    }
+
+    /// Whether nothing does, and nothing else is said of hints either.
+    #[must_use]
+    pub fn asks_for_nothing(&self) -> bool {
+        let is_silent = |state: &State| state.decision.reason == Some(Reason::NotOptedIn);
+        self.states.iter().all(is_silent)
+    }
+
     fn note(
         &mut self,
         address_type: AddressType,

@@ -1,11 +1,13 @@
-//! A Service that opts out by name, and in again.
+//! A Service that opts out by name, in again, and then says nothing; a Namespace that asks for it, and no more.
 
 use std::time::Duration;
+
+use serde_json::json;
 
 use super::ledger::Ledger;
 use super::stage::{Stage, metric_is};
 use crate::support::endpoint::spread;
-use crate::support::objects::{mode, slice};
+use crate::support::objects::{TOPOLOGY_MODE, mode, slice};
 use crate::support::wait::eventually;
 use crate::support::world::say;
 
@@ -62,5 +64,21 @@ pub async fn strips_all() {
             .ok_or_else(|| format!("{told:?}"))
     })
     .await;
+    let nothing = json!({"metadata": {"annotations": {TOPOLOGY_MODE: null}}});
+    stage.patch_service("web", &nothing).await;
+    let took = stage.is_bare(&services).await;
+    say(&format!(
+        "         nothing is asked for any more: stripped after {took:.1?}"
+    ));
+    stage.patch_namespace(&mode("Auto")).await;
+    stage.is_fresh(&services, [8; 3]).await;
+    stage.patch_namespace(&nothing).await;
+    let took = stage.is_bare(&services).await;
+    say(&format!(
+        "         nor by the Namespace: stripped after {took:.1?}"
+    ));
+    let not_asked = [("decision", "Untouched"), ("reason", "NotOptedIn")];
+    metric_is(&replica, "zonewise_services", &not_asked, 1.0).await;
+    metric_is(&replica, "zonewise_slices_drifted", &[], 0.0).await;
     assert_eq!(stage.complaints(), Vec::<String>::new());
 }

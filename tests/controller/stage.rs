@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -298,6 +298,15 @@ impl Stage {
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await;
         patched.expect("the Service is patched");
+    }
+
+    /// The same of the Namespace that the Services are in.
+    pub async fn patch_namespace(&self, patch: &Value) {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let patched = api
+            .patch("default", &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        patched.expect("the Namespace is patched");
     }
 
     /// Services that ask for Auto, each with so many pods in each zone, on the first `nodes` nodes of the zone in turn.

@@ -224,13 +224,13 @@ impl Seen {
             );
             return [Thing::Services, Thing::Drift].map(|thing| Line::ok(thing, message.clone()));
         }
-        let passive = passive.iter().filter(|(_, look)| asks(look)).count();
+        let passive = passive.iter().filter(|(_, look)| look.asks()).count();
         [self.services(&looks, passive), self.drift(&looks, scope)]
     }
 
     /// Of Services whose mode is Active, and how many more ask for hints.
     fn services(&self, looks: &[(Box<str>, Look)], passive: usize) -> Line {
-        let asking: Vec<_> = looks.iter().filter(|(_, look)| asks(look)).collect();
+        let asking: Vec<_> = looks.iter().filter(|(_, look)| look.asks()).collect();
         let without: Vec<String> = asking
             .iter()
             .filter_map(|(name, look)| Some(format!("{name} ({})", why_without(look)?)))
@@ -311,12 +311,6 @@ impl Seen {
              that the webhook is reached (probe), and that the flags of the check are those of zonewise serve",
         )
     }
-}
-
-fn asks(look: &Look) -> bool {
-    look.states
-        .iter()
-        .any(|state| state.decision.asked.is_some())
 }
 
 /// Why a Service that asks for hints has none, for each address type that goes without.

@@ -104,7 +104,7 @@ impl Asking {
         let name = service.full_name();
         let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
         let namespace = self.namespaces.get(namespace);
-        who_asks(&name, &record, namespace, &self.settings).map(|asked| asked.source)
+        who_asks(&name, &record, namespace, &self.settings)
     }
 
     /// Whether any Service has this name.
@@ -359,6 +359,18 @@ mod tests {
             let asking = asking(std::slice::from_ref(&other));
             assert_eq!(asking.judge(&hinted), Hints::NotOurs, "{other}");
         }
+    }
+
+    #[test]
+    fn hints_that_were_kept_for_an_annotation_that_means_nothing_go_too() {
+        let hinted = slice("by-hand", &json!([endpoint("a", "b")]));
+        let mut too_high = auto();
+        too_high["metadata"]["annotations"]["zonewise.dev/overload-threshold"] = "much".into();
+        assert!(is_stripped(too_high, &hinted));
+        let mut misspelt = auto();
+        misspelt["metadata"]["annotations"] =
+            json!({"service.kubernetes.io/topology-mode": "zonewise.dev/Overlapp"});
+        assert!(is_stripped(misspelt, &hinted));
     }
 
     #[test]

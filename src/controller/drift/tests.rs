@@ -32,6 +32,8 @@ struct Stored {
     lease: Option<Value>,
     writes_of_lease: u64,
     patched: Vec<String>,
+    /// What came last.
+    patch: Value,
     events: Vec<(String, String)>,
     configuration: Option<Value>,
 }
@@ -90,6 +92,7 @@ impl ApiServer {
             configuration.map_or_else(|| (404, refusal(404, "NotFound")), |it| (200, it))
         } else if head.method == Method::PATCH {
             self.stored().patched.push(name.clone());
+            self.stored().patch = body;
             let _ = self.holds.subscribe().wait_for(|holds| !holds).await;
             let metadata = json!({"name": name, "namespace": "shop", "resourceVersion": "2"});
             (200, json!({"metadata": metadata}))
@@ -326,6 +329,40 @@ async fn a_decision_that_panics_costs_its_own_service_its_mending_and_no_more() 
     assert!(!replica.running.is_finished());
     let patched = replica.server.stored().patched.clone();
     assert!(!patched.contains(&"api-1".to_owned()), "{patched:?}");
+}
+
+#[tokio::test]
+async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
+    let names = ["never", "other", "web"];
+    let writer = cluster(
+        names.map(|name| service(name, name != "never")).into(),
+        names.map(|name| slice(name, 3, true)).into(),
+    );
+    let mut replica = Replica::start(writer, &ApiServer::new());
+    until("all are looked at", || replica.services("Hints", "") == 2).await;
+    let mut other = service("other", true);
+    other["metadata"]["annotations"]["service.kubernetes.io/topology-mode"] =
+        "example.com/mine".into();
+    replica.applies_service(&other);
+    until("another has it", || {
+        replica.services("Untouched", "OtherHeuristic") == 1
+    })
+    .await;
+    replica.applies_service(&service("other", false));
+    replica.applies_service(&service("web", false));
+    replica.has_patched("web-1").await;
+    let without =
+        [0, 1, 2].map(|place| json!({"op": "remove", "path": format!("/endpoints/{place}/hints")}));
+    assert_eq!(replica.server.stored().patch, json!(without));
+    // Whoever gives it hints again means it.
+    let mut again = slice("web", 3, true);
+    again["metadata"]["resourceVersion"] = "3".into();
+    replica.applies_slice(&again);
+    replica.applies_service(&service("last", true));
+    replica.applies_slice(&slice("last", 3, false));
+    replica.has_patched("last-1").await;
+    let patched = replica.server.stored().patched.clone();
+    assert_eq!(patched, ["web-1", "last-1"]);
 }
 
 #[tokio::test]
