@@ -201,9 +201,7 @@ pub fn tolerance(text: &str) -> Result<u32, String> {
 
 /// An overload threshold.
 pub fn threshold(text: &str) -> Result<Threshold, String> {
-    Threshold::parse(text).ok_or_else(|| {
-        format!("{text:?} is no decimal between 0 and 10 of at most six digits behind its point, such as 0.35")
-    })
+    Threshold::parse(text).ok_or_else(|| format!("{text:?} is no {}", Threshold::FORM))
 }
 
 /// A Service as `namespace/name`.

@@ -132,8 +132,14 @@ impl Annotations {
     pub fn unknown_heuristic(&self) -> Option<Invalid> {
         match &self.topology_mode {
             Some((key, TopologyMode::Other(value))) if value.starts_with(OWN_PREFIX) => {
-                let there_are = "zonewise has zonewise.dev/Overlap and zonewise.dev/PreferZone";
-                Some(invalid(key.key(), value, there_are))
+                let all = Heuristic::ALL.map(Heuristic::annotation);
+                let own = all.into_iter().filter(|mode| mode.starts_with(OWN_PREFIX));
+                let own: Vec<&str> = own.collect();
+                Some(invalid(
+                    key.key(),
+                    value,
+                    format!("zonewise has {}", own.join(" and ")),
+                ))
             }
             _ => None,
         }
@@ -152,9 +158,8 @@ pub fn invalid(key: &'static str, value: &str, problem: impl AsRef<str>) -> Inva
 }
 
 fn read_threshold(value: &str) -> Said<Threshold> {
-    let problem =
-        "it is no decimal between 0 and 10 of at most six digits behind its point, such as 0.35";
-    Threshold::parse(value).ok_or_else(|| invalid(OVERLOAD_THRESHOLD, value, problem).into())
+    let problem = || format!("it is no {}", Threshold::FORM);
+    Threshold::parse(value).ok_or_else(|| invalid(OVERLOAD_THRESHOLD, value, problem()).into())
 }
 
 fn read_zone_weights(value: &str) -> Said<Arc<ZoneWeights>> {

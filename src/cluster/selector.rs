@@ -116,8 +116,10 @@ fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.bytes().all(|byte| is_lower(&byte)) && text.split('.').all(is_name)
 }
 
-/// Letters and digits with hyphens, dots and underscores between them, of at most 63.
-fn is_name(text: &str) -> bool {
+/// Whether a text can be the value of a label, and says anything: letters and digits with hyphens, dots and underscores between
+/// them, of at most 63.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

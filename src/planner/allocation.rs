@@ -10,6 +10,10 @@ pub struct Threshold {
 }
 
 impl Threshold {
+    /// What a text that is none is not, for people.
+    pub const FORM: &str =
+        "decimal between 0 and 10 of at most six digits behind its point, such as 0.35";
+
     /// Kubernetes' own threshold, `OverloadThreshold` in k8s.io/endpointslice: 20 %.
     pub const KUBERNETES: Self = Self {
         millionths: 200_000,

@@ -399,7 +399,7 @@ impl Reason {
                 threshold,
             } => format!(
                 "With every endpoint for its own zone the busiest would carry {} above the average, and {} is allowed; \
-                 spread endpoints over the zones by their share of CPU, or let heuristic Overlap share them.",
+                 spread endpoints over the zones by their shares, or let heuristic Overlap share them.",
                 worst_overload.percent(),
                 percent(*threshold)
             ),

@@ -3,6 +3,7 @@
 
 use super::review::Request;
 use super::warnings::MOST;
+use crate::cluster::selector::is_name;
 use crate::cluster::wire::Wire as _;
 use crate::telemetry::VERSION;
 
@@ -16,17 +17,7 @@ pub fn warning(request: &Request<'_>, replica: &str) -> Option<String> {
         return None;
     }
     let nonce = request.slice()?.metadata()?.label(LABEL)?;
-    is_nonce(nonce).then(|| sentence(replica, nonce))
-}
-
-/// Whether a text can be the value of a label, and says anything.
-fn is_nonce(text: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    text.len() <= 63
-        && ends(text.chars().next())
-        && ends(text.chars().next_back())
-        && text.chars().all(inside)
+    is_name(nonce).then(|| sentence(replica, nonce))
 }
 
 fn sentence(replica: &str, nonce: &str) -> String {
