@@ -12,7 +12,7 @@ pub struct Threshold {
 impl Threshold {
     /// What a text that is none is not, for people.
     pub const FORM: &str =
-        "decimal between 0 and 10 of at most six digits behind its point, such as 0.35";
+        "decimal from 0 to 10 such as 0.35, with at most six digits behind the point";
 
     /// Kubernetes' own threshold, `OverloadThreshold` in k8s.io/endpointslice: 20 %.
     pub const KUBERNETES: Self = Self {

@@ -45,7 +45,7 @@ const MOST_MORE: u32 = 100;
 const MOST_MORE_SHARED: u32 = 20;
 
 impl Patient<'_> {
-    /// What would help, the smallest change of each kind; nothing where it is well by itself, and others keep it from hints.
+    /// What would help, the smallest change of each kind that was found; nothing where it is well by itself, and others keep it from hints.
     #[must_use]
     pub fn remedies(&self) -> Vec<Remedy> {
         if self.has_plan() {

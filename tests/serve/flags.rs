@@ -102,7 +102,7 @@ fn a_value_that_makes_no_sense_is_refused_with_a_sentence() {
             "say error, warn, info, debug or trace",
         ),
         ("--log-level", "inof", "\"inof\" is no level"),
-        ("--overload-threshold", "-1", "no decimal between 0 and 10"),
+        ("--overload-threshold", "-1", "no decimal from 0 to 10"),
         ("--log-format", "xml", "[possible values: text, json]"),
         ("--kubeconfig", "config", "--from-files"),
         ("--no-such-flag", "1", "--no-such-flag"),

@@ -192,7 +192,7 @@ fn annotations_that_can_not_be_used_are_told() {
     assert!(
         threshold
             .1
-            .starts_with("zonewise: overload-threshold \"20%\": it is no decimal between 0 and 10"),
+            .starts_with("zonewise: overload-threshold \"20%\": it is no decimal from 0 to 10"),
         "{}",
         threshold.1
     );
