@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use time::OffsetDateTime;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -83,9 +85,9 @@ impl CaBundle {
         self.line.status == Status::Failure
     }
 
-    /// What a client that goes by it starts from.
-    fn roots(&self, now: OffsetDateTime) -> Option<RootCertStore> {
-        trust::roots(&self.cas, now).ok()
+    /// Whether there is anything in it by which to judge.
+    fn has_current(&self, now: OffsetDateTime) -> bool {
+        self.cas.iter().any(|ca| ca.validity.holds(now))
     }
 }
 
@@ -107,10 +109,13 @@ fn empty(has_service: bool) -> Line {
 
 /// A bundle is as good as the best in it: while CAs change there is an old one beside the new one.
 fn judge(cas: &[Certificate], all_read: bool, now: OffsetDateTime) -> Line {
-    let valid = || cas.iter().map(|ca| ca.validity);
-    let current = valid().filter(|validity| validity.holds(now));
-    let Some(best) = current.max_by_key(|validity| validity.until) else {
-        return not_now(valid(), now);
+    let current = || cas.iter().filter(|ca| ca.validity.holds(now));
+    let Some(first) = current().next() else {
+        return not_now(cas.iter().map(|ca| ca.validity), now);
+    };
+    let issuers = current().filter(|ca| ca.objection.is_none());
+    let Some(best) = issuers.map(|ca| ca.validity).max_by_key(|v| v.until) else {
+        return no_issuer(first, current().any(|ca| !ca.names.is_empty()));
     };
     let certificates = words::count(cas.len(), "certificate");
     let message = format!("{certificates}, valid {}", in_words(best, now));
@@ -126,6 +131,21 @@ fn judge(cas: &[Certificate], all_read: bool, now: OffsetDateTime) -> Line {
         )
     } else {
         Line::ok(Thing::CaBundle, message)
+    }
+}
+
+/// The API server takes none of these for an issuer, the first for this reason. One that has names may be what is served.
+fn no_issuer(first: &Certificate, have_names: bool) -> Line {
+    let objection = first.objection.unwrap_or_default();
+    let message =
+        format!("what is in caBundle vouches for no server's certificate but itself: {objection}");
+    let advice = "put the CA of the certificate that the replicas serve into caBundle: one that is a CA (basicConstraints), and \
+                  has keyCertSign and serverAuth where it has usages; self-managed: the leader makes such a one, so see the log \
+                  of the replicas";
+    if have_names {
+        Line::warning(Thing::CaBundle, message, advice)
+    } else {
+        Line::failure(Thing::CaBundle, message, advice)
     }
 }
 
@@ -158,60 +178,57 @@ fn not_now(valid: impl Iterator<Item = Validity> + Clone, now: OffsetDateTime) -
 pub enum Served {
     /// A certificate that the bundle trusts, and how long it is valid.
     Trusted(Option<Validity>),
-    /// One that it does not trust, and why.
-    Refused(String),
+    /// One that an API server would not take.
+    Faulty(Fault),
     /// No way there from here, and why.
     Unreachable(String),
     /// Nothing to look at it with.
     NotLooked,
 }
 
+/// Why an API server would not take what is shown.
+pub enum Fault {
+    /// It is valid from then on, whatever the bundle.
+    NotYet(OffsetDateTime),
+    /// It ended then.
+    Expired(OffsetDateTime),
+    /// The bundle does not trust it, and why.
+    Distrusted(String),
+}
+
 impl Served {
     /// Shakes hands with the server as the API server would: with this bundle and this name.
     pub async fn look(bundle: &CaBundle, host: &str, port: u16, now: OffsetDateTime) -> Self {
-        let Some(roots) = bundle.roots(now) else {
+        if !bundle.has_current(now) {
             return Self::NotLooked;
-        };
-        match timeout(LOOK_TIME, Self::shake_hands(roots, host, port)).await {
-            Ok(served) => served,
+        }
+        match timeout(LOOK_TIME, shake_hands(host, port)).await {
+            Ok(Ok(chain)) => Self::judge(&chain, bundle, host, now),
+            Ok(Err(served)) => served,
             Err(_) => Self::Unreachable(format!("no answer within {LOOK_TIME:.0?}")),
         }
     }
 
-    async fn shake_hands(roots: RootCertStore, host: &str, port: u16) -> Self {
-        let stream = match TcpStream::connect((host, port)).await {
-            Ok(stream) => stream,
-            Err(error) => return Self::Unreachable(error.to_string()),
+    fn judge(
+        chain: &[CertificateDer<'static>],
+        bundle: &CaBundle,
+        host: &str,
+        now: OffsetDateTime,
+    ) -> Self {
+        let leaf = chain.first().and_then(|leaf| Certificate::read(leaf).ok());
+        let valid = leaf.map(|leaf| leaf.validity);
+        let Err(why) = trust::check_by(chain, &bundle.cas, host, now) else {
+            return Self::Trusted(valid);
         };
-        let config = ClientConfig::builder_with_provider(certs::provider())
-            .with_safe_default_protocol_versions()
-            .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
-        let (Ok(config), Ok(name)) = (config, ServerName::try_from(host.to_owned())) else {
-            return Self::NotLooked;
-        };
-        let connected = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        match connected.await {
-            Ok(stream) => {
-                let chain = stream.get_ref().1.peer_certificates();
-                let leaf = chain.and_then(|chain| Certificate::read(chain.first()?).ok());
-                Self::Trusted(leaf.map(|leaf| leaf.validity))
-            }
-            Err(error) => {
-                let of_tls = error
-                    .get_ref()
-                    .and_then(|e| e.downcast_ref::<rustls::Error>());
-                let told = with_causes(&error);
-                if of_tls.is_some() {
-                    Self::Refused(told)
-                } else {
-                    Self::Unreachable(told)
-                }
-            }
-        }
+        Self::Faulty(match valid {
+            Some(valid) if valid.from > now => Fault::NotYet(valid.from),
+            Some(valid) if !valid.holds(now) => Fault::Expired(valid.until),
+            _ => Fault::Distrusted(why),
+        })
     }
 
-    /// What is to be told; the API server's own trust weighs more than what is seen from here.
-    pub fn line(&self, at: &str, api_server_trusts: bool, now: OffsetDateTime) -> Line {
+    /// What is to be told. That the probe was answered, which `was_answered` tells, says nothing of new connections.
+    pub fn line(&self, at: &str, was_answered: bool, now: OffsetDateTime) -> Line {
         const THING: Thing = Thing::ServedCertificate;
         match self {
             Self::Trusted(Some(valid)) => {
@@ -226,15 +243,15 @@ impl Served {
                 Line::ok(THING, message)
             }
             Self::Trusted(None) => Line::ok(THING, format!("that of {at} is trusted")),
-            Self::Refused(_) if api_server_trusts => {
-                Line::ok(THING, format!("the API server trusts what {at} shows"))
-            }
-            Self::Refused(why) => Line::failure(
+            Self::Faulty(fault) if was_answered => Line::warning(
                 THING,
-                format!("the CA in caBundle does not trust what {at} shows: {why}"),
-                "put the CA of the certificate that the replicas serve into caBundle, and see that the certificate has \
-                 the name by which the API server calls",
+                format!(
+                    "{}. The probe was answered over a connection that the API server keeps, and new ones will fail",
+                    fault.message(at, now)
+                ),
+                fault.advice(),
             ),
+            Self::Faulty(fault) => Line::failure(THING, fault.message(at, now), fault.advice()),
             Self::Unreachable(why) => Line::ok(
                 THING,
                 format!(
@@ -249,9 +266,124 @@ impl Served {
     }
 }
 
+impl Fault {
+    fn message(&self, at: &str, now: OffsetDateTime) -> String {
+        match self {
+            Self::NotYet(from) => format!(
+                "the certificate that {at} shows is not valid before {}, in {}",
+                moment(*from),
+                length(*from - now)
+            ),
+            Self::Expired(until) => format!(
+                "the certificate that {at} shows expired {} ago, at {}",
+                length(now - *until),
+                moment(*until)
+            ),
+            Self::Distrusted(why) => {
+                format!("the CA in caBundle does not trust what {at} shows: {why}")
+            }
+        }
+    }
+
+    /// What to do.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::NotYet(_) => {
+                "compare the clocks of this machine, of the API server and of whoever made the certificate"
+            }
+            Self::Expired(_) => {
+                "self-managed: see that a replica leads, that it may write the Secret, and that the Secret is not \
+                 immutable; cert-manager: see its Certificate; otherwise put a new one into the Secret that is mounted"
+            }
+            Self::Distrusted(_) => {
+                "put the CA of the certificate that the replicas serve into caBundle, and see that it may sign for \
+                 servers, and that the certificate has the name by which the API server calls"
+            }
+        }
+    }
+}
+
+/// The chain that a server shows, whatever it is.
+async fn shake_hands(host: &str, port: u16) -> Result<Vec<CertificateDer<'static>>, Served> {
+    let stream = TcpStream::connect((host, port)).await;
+    let stream = stream.map_err(|error| Served::Unreachable(error.to_string()))?;
+    let config = ClientConfig::builder_with_provider(certs::provider())
+        .with_safe_default_protocol_versions()
+        .map(|builder| {
+            let any = Arc::new(Any(certs::provider()));
+            let builder = builder.dangerous().with_custom_certificate_verifier(any);
+            builder.with_no_client_auth()
+        });
+    let name = ServerName::try_from(host.to_owned());
+    let (Ok(config), Ok(name)) = (config, name) else {
+        return Err(Served::NotLooked);
+    };
+    let connected = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    match connected.await {
+        Ok(stream) => {
+            let chain = stream.get_ref().1.peer_certificates();
+            Ok(chain.unwrap_or_default().to_vec())
+        }
+        Err(error) => {
+            let of_tls = error
+                .get_ref()
+                .and_then(|e| e.downcast_ref::<rustls::Error>());
+            let told = with_causes(&error);
+            Err(if of_tls.is_some() {
+                Served::Faulty(Fault::Distrusted(told))
+            } else {
+                Served::Unreachable(told)
+            })
+        }
+    }
+}
+
+/// Takes any certificate, so that it can be judged afterwards: nothing is ever sent over that connection.
+#[derive(Debug)]
+struct Any(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, KeyPair};
+    use rcgen::{
+        BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType,
+    };
 
     use super::*;
 
@@ -259,7 +391,13 @@ mod tests {
     const DAY: i64 = 86_400;
 
     fn certificate(from: i64, until: i64) -> String {
+        changed(from, until, |_| {})
+    }
+
+    fn changed(from: i64, until: i64, change: impl FnOnce(&mut CertificateParams)) -> String {
         let mut certificate = CertificateParams::default();
+        certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut certificate);
         let at = |seconds| OffsetDateTime::from_unix_timestamp(seconds).unwrap();
         (certificate.not_before, certificate.not_after) = (at(NOW + from), at(NOW + until));
         let key = KeyPair::generate().unwrap();
@@ -306,14 +444,86 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_that_has_expired_vouches_for_nothing() {
-        let roots = |pem: String| {
-            let bundle = CaBundle::read(pem.as_bytes(), true, now());
-            bundle.roots(now()).map(|roots| roots.len())
+    fn what_is_no_issuer_vouches_at_most_for_itself() {
+        let (status, message) = told(&changed(-DAY, DAY, |ca| {
+            ca.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        }));
+        assert_eq!(status, Status::Failure);
+        assert_eq!(
+            message,
+            "what is in caBundle vouches for no server's certificate but itself: its extended key usage lacks serverAuth"
+        );
+        let leaf = changed(-DAY, DAY, |leaf| {
+            leaf.is_ca = IsCa::NoCa;
+            leaf.subject_alt_names = vec![SanType::DnsName("a.b.svc".try_into().unwrap())];
+        });
+        assert_eq!(told(&leaf).0, Status::Warning, "it may be what is served");
+        let beside_a_ca = leaf + &certificate(-100 * DAY, 90 * DAY);
+        assert_eq!(told(&beside_a_ca).0, Status::Ok);
+    }
+
+    /// What is made of a leaf that begins and ends then, by its own CA or by another.
+    fn served(from: i64, until: i64, is_of_another: bool) -> Served {
+        let at = |seconds| OffsetDateTime::from_unix_timestamp(NOW + seconds).unwrap();
+        let [ca, another] = [(); 2].map(|()| {
+            let year = Validity::beginning(now(), time::Duration::days(365));
+            certs::make_ca(year).unwrap()
+        });
+        let signer = certs::Signer::new(&ca.certificate, &ca.key).unwrap();
+        let (from, until) = (at(from), at(until));
+        let leaf = certs::sign_server(&signer, &["a.b.svc".to_owned()], Validity { from, until });
+        let chain = read::certificates(leaf.unwrap().certificate.as_bytes()).0;
+        let ca = if is_of_another { another } else { ca };
+        let bundle = CaBundle::read(ca.certificate.as_bytes(), true, now());
+        Served::judge(&[chain[0].der.clone()], &bundle, "a.b.svc", now())
+    }
+
+    #[test]
+    fn a_certificate_that_is_refused_is_told_with_its_cause_and_what_helps() {
+        let told = |served: &Served| {
+            let line = served.line("a:443", false, now());
+            (line.status, line.message, line.advice.unwrap_or_default())
         };
+        let (status, message, advice) = told(&served(-9 * DAY, -3 * DAY, false));
+        assert_eq!(status, Status::Failure);
+        assert_eq!(
+            message,
+            "the certificate that a:443 shows expired 3 days ago, at 2027-01-12T08:00:00Z"
+        );
+        assert!(advice.starts_with("self-managed: see that a replica leads, "));
+        let (_, message, advice) = told(&served(2 * 3600, DAY, false));
+        assert_eq!(
+            message,
+            "the certificate that a:443 shows is not valid before 2027-01-15T10:00:00Z, in 2 hours"
+        );
+        assert!(advice.starts_with("compare the clocks"));
+        let (status, message, advice) = told(&served(-DAY, DAY, true));
+        assert_eq!(status, Status::Failure);
+        assert!(message.starts_with("the CA in caBundle does not trust what a:443 shows: "));
+        assert!(advice.starts_with("put the CA of the certificate"));
+        assert_eq!(told(&served(-DAY, 90 * DAY, false)).0, Status::Ok);
+    }
+
+    #[test]
+    fn an_answered_probe_does_not_make_good_what_new_connections_will_refuse() {
+        let line = served(-DAY, DAY, true).line("a:443", true, now());
+        assert_eq!(line.status, Status::Warning);
+        assert!(
+            line.message.ends_with("and new ones will fail"),
+            "{}",
+            line.message
+        );
+        assert!(line.advice.is_some());
+        let good = served(-DAY, 90 * DAY, false).line("a:443", true, now());
+        assert_eq!(good.status, Status::Ok);
+    }
+
+    #[test]
+    fn there_is_nothing_to_judge_by_once_all_cas_have_expired() {
+        let judges = |pem: String| CaBundle::read(pem.as_bytes(), true, now()).has_current(now());
         let expired = certificate(-9 * DAY, -DAY);
-        assert_eq!(roots(expired.clone()), None);
-        assert_eq!(roots(expired + &certificate(-DAY, DAY)), Some(1));
+        assert!(!judges(expired.clone()));
+        assert!(judges(expired + &certificate(-DAY, DAY)));
     }
 
     #[test]
