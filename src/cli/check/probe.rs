@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::configuration::Webhook;
 use super::line::{Line, Thing};
-use super::trust::{Fault, Served};
+use super::served::{Fault, Served};
 use crate::cli::api::{Api, SLICES, collection};
 use crate::cluster::slice::SERVICE_NAME_LABEL;
 use crate::controller::scope::{NamespaceLabels, takes};
@@ -320,7 +320,13 @@ fn why_unanswered(clues: &Clues<'_>) -> (String, String) {
                 TRUST,
             );
         }
-        Served::Faulty(fault) => {
+        Served::Faulty(fault @ Fault::NoHandshake(why)) => {
+            return told(
+                &format!("no TLS handshake with it comes about ({why})"),
+                fault.advice(),
+            );
+        }
+        Served::Faulty(fault @ (Fault::NotYet(_) | Fault::Expired(_))) => {
             return told(
                 "the certificate that is served is not valid now, see served-certificate",
                 fault.advice(),
