@@ -149,7 +149,8 @@ mod tests {
         for (change, objection) in wrongs {
             let (leaf, bundle) = of(change, |_| {});
             for bundle in [bundle.clone(), another.clone() + &bundle] {
-                let why = check(&[leaf.clone()], bundle.as_bytes(), "a.b.svc", now).unwrap_err();
+                let chain = std::slice::from_ref(&leaf);
+                let why = check(chain, bundle.as_bytes(), "a.b.svc", now).unwrap_err();
                 let wanted = format!(
                     "the CA that would have to vouch for it is none for servers: {objection}"
                 );
