@@ -1,5 +1,6 @@
 //! Certificates that zonewise makes itself, and what certificates say.
 
+pub mod issuer;
 pub mod read;
 pub mod serving;
 pub mod trust;

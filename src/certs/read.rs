@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 
-use super::Validity;
+use super::{Validity, issuer};
 
 /// A certificate, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Certificate {
     pub der: CertificateDer<'static>,
     /// When it holds.
     pub validity: Validity,
-    /// Whether it may sign others.
-    pub is_ca: bool,
+    /// What an API server has against it as an [`issuer`] of a server's certificate, if anything.
+    pub objection: Option<&'static str>,
     /// Its public key with the algorithm, DER.
     pub public_key: Vec<u8>,
     /// The common name, if there is one.
@@ -45,7 +45,7 @@ impl Certificate {
         let common_name = common_name.and_then(|name| name.as_str().ok());
         Ok(Self {
             validity,
-            is_ca: parsed.is_ca(),
+            objection: issuer::objection(&parsed),
             public_key: parsed.public_key().raw.to_vec(),
             common_name: common_name.map(str::to_owned),
             names: names(&parsed),

@@ -47,7 +47,8 @@ impl From<kube::Error> for Refusal {
             kube::Error::Api(status) => {
                 let message = for_a_line(&status.message);
                 match status.code {
-                    403 => Self::Forbidden(message),
+                    // A proxy on the way, or what is behind the API server's, may say the same without its Status.
+                    403 if status.reason == "Forbidden" => Self::Forbidden(message),
                     404 => Self::NotFound(message),
                     code => Self::Status(code, message),
                 }
@@ -172,5 +173,24 @@ pub fn collection(group: &str, namespace: Option<&str>, plural: &str) -> String 
     match namespace {
         Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
         None => format!("{group}/{plural}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_kubernetes_own_word_is_a_missing_permission() {
+        let refusal = |reason: &str| {
+            let status = Status::failure("access denied", reason).with_code(403);
+            Refusal::from(kube::Error::Api(status.boxed()))
+        };
+        assert!(matches!(refusal("Forbidden"), Refusal::Forbidden(_)));
+        // As the client tells of an answer that is no Status.
+        let other = refusal("Failed to parse error data");
+        assert_eq!(other.to_string(), "access denied (403)");
     }
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod configuration;
 mod line;
 mod probe;
+mod served;
 mod surroundings;
 mod target;
 mod trust;
@@ -19,8 +20,8 @@ use self::cluster::Seen;
 use self::configuration::{Found, Webhook};
 use self::line::{Line, Report, Status, Thing};
 use self::probe::{Clues, Outcome};
+use self::served::{Looks, Served};
 use self::target::Target;
-use self::trust::{CaBundle, Served};
 use self::versions::Version;
 use super::Failure;
 use super::api::{Api, Refusal};
@@ -142,9 +143,10 @@ async fn webhook_lines(api: &Api, namespace: &str, found: Found) -> Vec<Line> {
             webhook.failure_policy(Thing::FailurePolicy),
             webhook.scope(),
         ]);
-        lines.extend(way_lines(api, namespace, webhook).await);
+        let (mut looks, now) = (Looks::default(), OffsetDateTime::now_utc());
+        lines.extend(way_lines(api, namespace, webhook, &mut looks, now).await);
         let validating = configuration::list(api, "validatingwebhookconfigurations").await;
-        lines.push(configuration::validating(&validating));
+        lines.push(configuration::validating(&validating, &mut looks, now).await);
         lines.push(match &found.all {
             Ok(all) => configuration::others(all, ours),
             Err(refusal) => Line::not_looked_at(
@@ -158,20 +160,20 @@ async fn webhook_lines(api: &Api, namespace: &str, found: Found) -> Vec<Line> {
 }
 
 /// What is to be told of the way from the API server to zonewise.
-async fn way_lines(api: &Api, namespace: &str, webhook: &Webhook) -> Vec<Line> {
-    let now = OffsetDateTime::now_utc();
-    let config = &webhook.client_config;
-    let target = Target::of(config);
+async fn way_lines(
+    api: &Api,
+    namespace: &str,
+    webhook: &Webhook,
+    looks: &mut Looks,
+    now: OffsetDateTime,
+) -> Vec<Line> {
+    let target = Target::of(&webhook.client_config);
     let (service_line, has_endpoints) = target.look(api).await;
-    let bundle = config.ca_bundle.as_ref().map_or(&[][..], |pem| &pem.0);
-    let bundle = CaBundle::read(bundle, target.is_service(), now);
+    let bundle = webhook.ca_bundle(now);
     let outcome = probe::send(api, namespace, webhook).await;
     let address = target.address();
-    let served = match &address {
-        Some((host, port)) => Served::look(&bundle, host, *port, now).await,
-        None => Served::NotLooked,
-    };
-    let at = address.map_or_else(String::new, |(host, port)| format!("{host}:{port}"));
+    let served = Served::look(looks, &bundle, address.as_ref(), now).await;
+    let at = address.map_or_else(String::new, served::host_and_port);
     let served_line = served.line(&at, outcome.was_answered(), now);
     let clues = Clues {
         webhook,

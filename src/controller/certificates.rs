@@ -373,9 +373,13 @@ impl Work {
         let due = plan(contents, &self.with.rules, &circumstances);
         let after = plan::carry_out(&due, contents, &self.with.rules, &circumstances);
         let after = match after {
-            Ok(after) => after,
+            Ok(after) => {
+                self.told.tell("a certificate", Ok(()));
+                after
+            }
             Err(problem) => {
                 self.count(&due, "failed");
+                let problem = format!("can't be made: {problem}");
                 self.told.tell("a certificate", Err(problem));
                 return Kept::Failed;
             }
@@ -550,7 +554,9 @@ fn tell_step(due: &Plan, after: &Contents, secret: &SecretName) {
     };
     let what = match due.ca {
         CaStep::Keep => "no CA is new",
-        CaStep::StartAfresh => "a new CA signs, since there was none that could",
+        CaStep::StartAfresh => {
+            "a new CA signs, since there was none that could so that API servers trust it"
+        }
         CaStep::MakeNext => "the next CA is made, and will sign when it is trusted everywhere",
         CaStep::UseNext => "the next CA signs from now on",
     };

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, PostParams};
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyPair,
+    KeyUsagePurpose, NameConstraints,
+};
 use time::{Duration, OffsetDateTime};
 use zonewise::certs::{self, Signer, Validity};
 use zonewise::controller::certificates::contents::{BUNDLE, CA_KEY, CERTIFICATE, Contents, KEY};
@@ -46,9 +50,30 @@ fn mix(data: &mut Data) {
     data.insert(KEY.to_owned(), other.key.into_bytes());
 }
 
+/// Puts in a CA that somebody made for another purpose, in place of the one that signs.
+fn give(data: &mut Data, change: impl FnOnce(&mut CertificateParams)) {
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    change(&mut ca);
+    let key = KeyPair::generate().expect("a key");
+    let made = ca.self_signed(&key).expect("a CA");
+    data.insert(BUNDLE.to_owned(), made.pem().into_bytes());
+    data.insert(CA_KEY.to_owned(), key.serialize_pem().into_bytes());
+}
+
+fn give_a_ca_of_other_names(data: &mut Data) {
+    let permitted_subtrees = vec![GeneralSubtree::DnsName("example.com".to_owned())];
+    give(data, |ca| {
+        ca.name_constraints = Some(NameConstraints {
+            permitted_subtrees,
+            excluded_subtrees: Vec::new(),
+        });
+    });
+}
+
 pub async fn whatever_becomes_of_the_secret(stage: &Stage) {
     type Spoil = fn(&mut Data);
-    let ways: [(&str, Spoil); 8] = [
+    let ways: [(&str, Spoil); 11] = [
         ("emptied", |data| data.clear()),
         ("garbage", garble),
         ("of two halves", mix),
@@ -69,6 +94,17 @@ pub async fn whatever_becomes_of_the_secret(stage: &Stage) {
         ("with a CA twice", |data| {
             let twice = data[BUNDLE].repeat(2);
             data.insert(BUNDLE.to_owned(), twice);
+        }),
+        ("with a CA for other names", give_a_ca_of_other_names),
+        ("with a CA for clients", |data| {
+            give(data, |ca| {
+                ca.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            });
+        }),
+        ("with a CA that may not sign", |data| {
+            give(data, |ca| {
+                ca.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            });
         }),
     ];
     let replicas = ["a", "b"].map(|name| stage.replica(name));

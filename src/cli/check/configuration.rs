@@ -6,16 +6,18 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Deserialize;
+use time::OffsetDateTime;
 
 use super::line::{Line, Thing};
+use super::served::{Looks, Served, host_and_port};
+use super::target::Target;
+use super::trust::CaBundle;
 use crate::cli::api::{Api, Refusal};
+use crate::controller::certificates::configuration::DOMAIN;
 use crate::controller::scope::Scope;
 use crate::words;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
-
-/// The webhook's name ends so, whatever the configuration is called.
-const DOMAIN: &str = ".zonewise.dev";
 
 /// A mutating or validating webhook configuration.
 #[derive(Debug, Clone, Deserialize)]
@@ -262,6 +264,37 @@ impl Webhook {
         Line::ok(Thing::Rules, "CREATE and UPDATE of endpointslices")
     }
 
+    /// Whom the API server trusts when it calls this.
+    pub fn ca_bundle(&self, now: OffsetDateTime) -> CaBundle {
+        let config = &self.client_config;
+        let pem = config.ca_bundle.as_ref().map_or(&[][..], |pem| &pem.0);
+        CaBundle::read(pem, config.service.is_some(), now)
+    }
+
+    /// What is to be told of the way from the API server to a validating one.
+    async fn way_to_validate(
+        &self,
+        looks: &mut Looks,
+        now: OffsetDateTime,
+    ) -> impl Iterator<Item = Line> {
+        let target = Target::of(&self.client_config);
+        let path = target
+            .path()
+            .filter(|path| path != "/validate")
+            .map(|path| {
+                Line::failure(
+                    Thing::Validating,
+                    format!("the path {path} is called, where nobody answers its reviews"),
+                    "set the path of its clientConfig to /validate",
+                )
+            });
+        let (bundle, address) = (self.ca_bundle(now), target.address());
+        let served = Served::look(looks, &bundle, address.as_ref(), now).await;
+        let at = address.map_or_else(String::new, host_and_port);
+        let served = served.line(&at, false, now);
+        [served, bundle.line].into_iter().chain(path)
+    }
+
     /// What a dead or slow webhook costs.
     pub fn failure_policy(&self, thing: Thing) -> Line {
         let policy = self.failure_policy.as_deref().unwrap_or("Fail");
@@ -372,29 +405,36 @@ pub fn others(all: &[Configuration], ours: &(Configuration, usize)) -> Line {
     )
 }
 
-/// What is to be told of the validating webhooks that are zonewise's.
-pub fn validating(all: &Result<Vec<Configuration>, Refusal>) -> Line {
+/// What is to be told of the validating webhooks that are zonewise's: the worst.
+pub async fn validating(
+    all: &Result<Vec<Configuration>, Refusal>,
+    looks: &mut Looks,
+    now: OffsetDateTime,
+) -> Line {
     const NEEDS: &str = "list validatingwebhookconfigurations";
     let all = match all {
         Ok(all) => all,
         Err(refusal) => return Line::not_looked_at(Thing::Validating, refusal, NEEDS),
     };
     let webhooks = all.iter().flat_map(|one| &one.webhooks);
-    let ours: Vec<&Webhook> = webhooks.filter(|w| w.name.ends_with(DOMAIN)).collect();
-    let lines = ours
-        .iter()
-        .map(|webhook| webhook.failure_policy(Thing::Validating));
-    match lines.max_by_key(|line| line.status) {
-        None => Line::ok(Thing::Validating, "none: validation is off"),
-        Some(line) => line,
+    let mut lines = Vec::new();
+    for webhook in webhooks.filter(|w| w.name.ends_with(DOMAIN)) {
+        let way = webhook.way_to_validate(looks, now).await;
+        lines.extend(way.map(|line| line.of(Thing::Validating, &webhook.name)));
+        lines.push(webhook.failure_policy(Thing::Validating));
     }
+    // Of those that are as bad the last, which tells most where all is well.
+    let worst = lines.into_iter().max_by_key(|line| line.status);
+    worst.unwrap_or_else(|| Line::ok(Thing::Validating, "none: validation is off"))
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::certs::{self, Signer, Validity, read};
     use crate::cli::check::line::Status;
 
     fn configuration(name: &str, webhooks: &[Value]) -> Configuration {
@@ -533,14 +573,79 @@ mod tests {
         );
     }
 
-    #[test]
-    fn validation_that_is_off_is_no_fault() {
-        let told = |webhooks: &[Value]| validating(&Ok(vec![configuration("v", webhooks)])).status;
-        assert_eq!(
-            told(&[webhook("x.y", &json!({"failurePolicy": "Fail"}))]),
-            Status::Ok
+    #[tokio::test]
+    async fn validation_that_is_off_is_no_fault() {
+        let told = async |webhook: Value| {
+            let all = Ok(vec![configuration("v", &[webhook])]);
+            validating(&all, &mut Looks::default(), now()).await.status
+        };
+        let fails = json!({"failurePolicy": "Fail"});
+        assert_eq!(told(webhook("x.y", &fails)).await, Status::Ok);
+        let ours = webhook("validate.zonewise.dev", &fails);
+        assert_eq!(told(ours).await, Status::Failure);
+    }
+
+    fn now() -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_800_000_000).unwrap()
+    }
+
+    fn ca() -> (Signer, String) {
+        let made = certs::make_ca(Validity::beginning(now(), time::Duration::days(365)));
+        let made = made.unwrap();
+        let signer = Signer::new(&made.certificate, &made.key).unwrap();
+        (signer, made.certificate)
+    }
+
+    #[tokio::test]
+    async fn the_way_to_a_validating_webhook_is_judged_as_that_to_the_mutating_one() {
+        let (signer, good) = ca();
+        let names = ["zonewise.z.svc".to_owned()];
+        let month = Validity::beginning(now(), time::Duration::days(30));
+        let server = certs::sign_server(&signer, &names, month).unwrap();
+        let server = read::certificates(server.certificate.as_bytes()).0;
+        let mut looks = Looks::of_one(
+            ("zonewise.z.svc".to_owned(), 443),
+            vec![server[0].der.clone()],
         );
-        let ours = webhook("validate.zonewise.dev", &json!({"failurePolicy": "Fail"}));
-        assert_eq!(told(&[ours]), Status::Failure);
+        let webhook = |name: &str, pem: &str, path: &str| {
+            let pem = base64::engine::general_purpose::STANDARD.encode(pem);
+            let service = json!({"name": "zonewise", "namespace": "z", "path": path});
+            let client = json!({"url": null, "service": service, "caBundle": pem});
+            webhook(name, &json!({"clientConfig": client}))
+        };
+        // The worst of all counts, wherever it stands.
+        let mut told = async |bundle: &str, path: &str| {
+            let both = [
+                webhook("hints.zonewise.dev", bundle, path),
+                webhook("services.zonewise.dev", &good, "/validate"),
+            ];
+            let all = Ok(vec![configuration("v", &both)]);
+            let line = validating(&all, &mut looks, now()).await;
+            assert_eq!(
+                line.docs,
+                "docs/troubleshooting.md#check-validating-webhook"
+            );
+            (line.status, line.message)
+        };
+        let (status, message) = told(&good, "/validate").await;
+        assert_eq!(status, Status::Ok, "{message}");
+        let over = Validity {
+            from: now() - time::Duration::days(9),
+            until: now() - time::Duration::days(3),
+        };
+        let expired = certs::make_ca(over).unwrap().certificate;
+        let foreign = ca().1;
+        for (bundle, path, wanted) in [
+            ("", "/validate", "caBundle is empty"),
+            ("no PEM", "/validate", "caBundle is no list of"),
+            (&expired, "/validate", "the CA in caBundle expired 3 days"),
+            (&foreign, "/validate", "the CA in caBundle does not trust"),
+            (&good, "/mutate", "the path /mutate is called, where nobody"),
+        ] {
+            let (status, message) = told(bundle, path).await;
+            assert_eq!(status, Status::Failure, "{message}");
+            let wanted = format!("hints.zonewise.dev: {wanted}");
+            assert!(message.starts_with(&wanted), "{message}");
+        }
     }
 }

@@ -142,6 +142,12 @@ impl Line {
         Self::new(thing, Status::Failure, message.into(), Some(advice.into()))
     }
 
+    /// The same told of another thing, of which there may be several.
+    pub fn of(self, thing: Thing, which: &str) -> Self {
+        let message = format!("{which}: {}", self.message);
+        Self::new(thing, self.status, message, self.advice)
+    }
+
     /// That a thing could not be looked at; `needs` is the permission that it takes.
     pub fn not_looked_at(thing: Thing, refusal: &Refusal, needs: &str) -> Self {
         match refusal {

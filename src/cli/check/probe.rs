@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::configuration::Webhook;
 use super::line::{Line, Thing};
-use super::trust::Served;
+use super::served::{Fault, Served};
 use crate::cli::api::{Api, SLICES, collection};
 use crate::cluster::slice::SERVICE_NAME_LABEL;
 use crate::controller::scope::{NamespaceLabels, takes};
@@ -313,11 +313,26 @@ fn why_unanswered(clues: &Clues<'_>) -> (String, String) {
             TRUST,
         );
     }
-    if let Served::Refused(why) = clues.served {
-        return told(
-            &format!("the CA in caBundle does not trust what is served ({why})"),
-            TRUST,
-        );
+    match clues.served {
+        Served::Faulty(Fault::Distrusted(why)) => {
+            return told(
+                &format!("the CA in caBundle does not trust what is served ({why})"),
+                TRUST,
+            );
+        }
+        Served::Faulty(fault @ Fault::NoHandshake(why)) => {
+            return told(
+                &format!("no TLS handshake with it comes about ({why})"),
+                fault.advice(),
+            );
+        }
+        Served::Faulty(fault @ (Fault::NotYet(_) | Fault::Expired(_))) => {
+            return told(
+                "the certificate that is served is not valid now, see served-certificate",
+                fault.advice(),
+            );
+        }
+        Served::Trusted(_) | Served::Unreachable(_) | Served::NotLooked => {}
     }
     match &clues.readyz {
         Some(Readyz::Ready) => {
@@ -394,14 +409,13 @@ mod tests {
         assert_eq!((&*labels["tier"], &*labels[asked::LABEL]), ("web", "n"));
     }
 
-    fn told(webhook: &Webhook, clues: impl FnOnce(&mut Clues<'_>)) -> Line {
-        let served = Served::NotLooked;
+    fn told<'a>(webhook: &'a Webhook, clues: impl FnOnce(&mut Clues<'a>)) -> Line {
         let mut all = Clues {
             webhook,
             namespace_labels: None,
             has_endpoints: Some(true),
             trusts_nothing: false,
-            served: &served,
+            served: &Served::NotLooked,
             readyz: None,
         };
         clues(&mut all);
@@ -439,6 +453,13 @@ mod tests {
         let because = |clues: fn(&mut Clues<'_>)| told(&all, clues).message;
         assert!(because(|c| c.has_endpoints = Some(false)).ends_with("no ready endpoint"));
         assert!(because(|c| c.trusts_nothing = true).contains("see ca-bundle"));
+        let expired = Served::Faulty(Fault::Expired(time::OffsetDateTime::UNIX_EPOCH));
+        let line = told(&all, |clues| clues.served = &expired);
+        assert!(line.message.ends_with("see served-certificate"));
+        assert_eq!(
+            line.advice.as_deref(),
+            Some(Fault::Expired(time::OffsetDateTime::UNIX_EPOCH).advice())
+        );
         assert!(because(|c| c.readyz = Some(Readyz::Ready)).contains("does not trust"));
         assert!(because(|c| c.readyz = Some(Readyz::of("i/o timeout"))).ends_with("(i/o timeout)"));
         let waits = because(|c| c.readyz = Some(Readyz::of("waiting for the first list of nodes")));

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::line::{Line, Thing};
 use super::probe::Readyz;
+use super::served::Address;
 use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cluster::slice::SERVICE_NAME_LABEL;
 use crate::cluster::wire::EndpointSlice;
 use crate::words;
 
-const PATH: &str = "/mutate";
 const PORT: i32 = 443;
 
 /// Where the API server calls.
@@ -31,12 +31,8 @@ impl Target {
         }
     }
 
-    pub fn is_service(&self) -> bool {
-        matches!(self, Self::Service(_))
-    }
-
     /// The host and port to which TLS is spoken.
-    pub fn address(&self) -> Option<(String, u16)> {
+    pub fn address(&self) -> Option<Address> {
         match self {
             Self::Service(service) => {
                 let port = u16::try_from(service.port.unwrap_or(PORT)).ok()?;
@@ -47,6 +43,15 @@ impl Target {
                 let host = url.host()?.trim_matches(['[', ']']).to_owned();
                 Some((host, url.port_u16().unwrap_or(443)))
             }
+            Self::Nowhere => None,
+        }
+    }
+
+    /// The path that is asked for.
+    pub fn path(&self) -> Option<String> {
+        match self {
+            Self::Service(service) => Some(service.path.as_deref().unwrap_or("/").to_owned()),
+            Self::Url(url) => Some(url.parse::<hyper::Uri>().ok()?.path().to_owned()),
             Self::Nowhere => None,
         }
     }
@@ -152,7 +157,7 @@ fn misdirected(reference: &ServiceReference, service: &Service, there: &str) -> 
         ));
     }
     let path = reference.path.as_deref().unwrap_or("/");
-    (path != PATH).then(|| {
+    (path != "/mutate").then(|| {
         Line::failure(
             Thing::Service,
             format!("the webhook configuration calls the path {path} of the Service {there}, where nobody answers"),

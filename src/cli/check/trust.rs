@@ -1,42 +1,36 @@
-//! Whom the API server trusts: the CA bundle, and the certificate that is shown to it, where it can be seen from here.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! Whom the API server trusts: the CA bundle.
 
 use jiff::{SignedDuration, Timestamp};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use super::line::{Line, Status, Thing};
 use crate::certs::read::{self, Certificate};
-use crate::certs::{self, Validity, trust};
-use crate::words::{self, with_causes};
-
-/// How long the look at the served certificate may take.
-const LOOK_TIME: Duration = Duration::from_secs(3);
+use crate::certs::{Validity, trust};
+use crate::words;
 
 /// Less than this is soon, unless a third of the lifetime is still less: then whoever renews has had time to.
 const SOON: time::Duration = time::Duration::days(14);
 
-fn ends_soon(valid: Validity, now: OffsetDateTime) -> bool {
+/// Whether its end is near, and a renewal late.
+pub fn ends_soon(valid: Validity, now: OffsetDateTime) -> bool {
     let third: time::Duration = valid.lifetime() / 3;
     valid.until - now < third.min(SOON)
 }
 
-fn in_words(valid: Validity, now: OffsetDateTime) -> String {
+/// Until when it is valid.
+pub fn in_words(valid: Validity, now: OffsetDateTime) -> String {
     let until = moment(valid.until).strftime("%Y-%m-%d %H:%M UTC");
     format!("until {until}, for {}", length(valid.until - now))
 }
 
-fn moment(time: OffsetDateTime) -> Timestamp {
+/// The same moment as it is told.
+pub fn moment(time: OffsetDateTime) -> Timestamp {
     Timestamp::from_second(time.unix_timestamp()).unwrap_or_default()
 }
 
-fn length(duration: time::Duration) -> String {
+/// A length of time in words.
+pub fn length(duration: time::Duration) -> String {
     span(SignedDuration::from_secs(duration.whole_seconds()))
 }
 
@@ -83,9 +77,19 @@ impl CaBundle {
         self.line.status == Status::Failure
     }
 
-    /// What a client that goes by it starts from.
-    fn roots(&self, now: OffsetDateTime) -> Option<RootCertStore> {
-        trust::roots(&self.cas, now).ok()
+    /// Whether a client that goes by it would take this chain, leaf first, for that of this host.
+    pub fn check(
+        &self,
+        chain: &[CertificateDer<'_>],
+        host: &str,
+        now: OffsetDateTime,
+    ) -> Result<(), String> {
+        trust::check_by(chain, &self.cas, host, now)
+    }
+
+    /// Whether there is anything in it by which to judge.
+    pub fn has_current(&self, now: OffsetDateTime) -> bool {
+        self.cas.iter().any(|ca| ca.validity.holds(now))
     }
 }
 
@@ -107,10 +111,13 @@ fn empty(has_service: bool) -> Line {
 
 /// A bundle is as good as the best in it: while CAs change there is an old one beside the new one.
 fn judge(cas: &[Certificate], all_read: bool, now: OffsetDateTime) -> Line {
-    let valid = || cas.iter().map(|ca| ca.validity);
-    let current = valid().filter(|validity| validity.holds(now));
-    let Some(best) = current.max_by_key(|validity| validity.until) else {
-        return not_now(valid(), now);
+    let current = || cas.iter().filter(|ca| ca.validity.holds(now));
+    let Some(first) = current().next() else {
+        return not_now(cas.iter().map(|ca| ca.validity), now);
+    };
+    let issuers = current().filter(|ca| ca.objection.is_none());
+    let Some(best) = issuers.map(|ca| ca.validity).max_by_key(|v| v.until) else {
+        return no_issuer(first, current().any(|ca| !ca.names.is_empty()));
     };
     let certificates = words::count(cas.len(), "certificate");
     let message = format!("{certificates}, valid {}", in_words(best, now));
@@ -126,6 +133,21 @@ fn judge(cas: &[Certificate], all_read: bool, now: OffsetDateTime) -> Line {
         )
     } else {
         Line::ok(Thing::CaBundle, message)
+    }
+}
+
+/// The API server takes none of these for an issuer, the first for this reason. One that has names may be what is served.
+fn no_issuer(first: &Certificate, have_names: bool) -> Line {
+    let objection = first.objection.unwrap_or_default();
+    let message =
+        format!("what is in caBundle vouches for no server's certificate but itself: {objection}");
+    let advice = "put the CA of the certificate that the replicas serve into caBundle: one that is a CA (basicConstraints), and \
+                  has keyCertSign and serverAuth where it has usages; self-managed: the leader makes such a one, so see the log \
+                  of the replicas";
+    if have_names {
+        Line::warning(Thing::CaBundle, message, advice)
+    } else {
+        Line::failure(Thing::CaBundle, message, advice)
     }
 }
 
@@ -154,104 +176,11 @@ fn not_now(valid: impl Iterator<Item = Validity> + Clone, now: OffsetDateTime) -
     )
 }
 
-/// What a look at the server showed.
-pub enum Served {
-    /// A certificate that the bundle trusts, and how long it is valid.
-    Trusted(Option<Validity>),
-    /// One that it does not trust, and why.
-    Refused(String),
-    /// No way there from here, and why.
-    Unreachable(String),
-    /// Nothing to look at it with.
-    NotLooked,
-}
-
-impl Served {
-    /// Shakes hands with the server as the API server would: with this bundle and this name.
-    pub async fn look(bundle: &CaBundle, host: &str, port: u16, now: OffsetDateTime) -> Self {
-        let Some(roots) = bundle.roots(now) else {
-            return Self::NotLooked;
-        };
-        match timeout(LOOK_TIME, Self::shake_hands(roots, host, port)).await {
-            Ok(served) => served,
-            Err(_) => Self::Unreachable(format!("no answer within {LOOK_TIME:.0?}")),
-        }
-    }
-
-    async fn shake_hands(roots: RootCertStore, host: &str, port: u16) -> Self {
-        let stream = match TcpStream::connect((host, port)).await {
-            Ok(stream) => stream,
-            Err(error) => return Self::Unreachable(error.to_string()),
-        };
-        let config = ClientConfig::builder_with_provider(certs::provider())
-            .with_safe_default_protocol_versions()
-            .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
-        let (Ok(config), Ok(name)) = (config, ServerName::try_from(host.to_owned())) else {
-            return Self::NotLooked;
-        };
-        let connected = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        match connected.await {
-            Ok(stream) => {
-                let chain = stream.get_ref().1.peer_certificates();
-                let leaf = chain.and_then(|chain| Certificate::read(chain.first()?).ok());
-                Self::Trusted(leaf.map(|leaf| leaf.validity))
-            }
-            Err(error) => {
-                let of_tls = error
-                    .get_ref()
-                    .and_then(|e| e.downcast_ref::<rustls::Error>());
-                let told = with_causes(&error);
-                if of_tls.is_some() {
-                    Self::Refused(told)
-                } else {
-                    Self::Unreachable(told)
-                }
-            }
-        }
-    }
-
-    /// What is to be told; the API server's own trust weighs more than what is seen from here.
-    pub fn line(&self, at: &str, api_server_trusts: bool, now: OffsetDateTime) -> Line {
-        const THING: Thing = Thing::ServedCertificate;
-        match self {
-            Self::Trusted(Some(valid)) => {
-                let message = format!("that of {at} is trusted, valid {}", in_words(*valid, now));
-                if ends_soon(*valid, now) {
-                    return Line::warning(
-                        THING,
-                        message,
-                        "see why it is not renewed: the log of the replicas, cert-manager's Certificate, or your Secret",
-                    );
-                }
-                Line::ok(THING, message)
-            }
-            Self::Trusted(None) => Line::ok(THING, format!("that of {at} is trusted")),
-            Self::Refused(_) if api_server_trusts => {
-                Line::ok(THING, format!("the API server trusts what {at} shows"))
-            }
-            Self::Refused(why) => Line::failure(
-                THING,
-                format!("the CA in caBundle does not trust what {at} shows: {why}"),
-                "put the CA of the certificate that the replicas serve into caBundle, and see that the certificate has \
-                 the name by which the API server calls",
-            ),
-            Self::Unreachable(why) => Line::ok(
-                THING,
-                format!(
-                    "not looked at: {at} can't be reached from here, which it need not be ({why})"
-                ),
-            ),
-            Self::NotLooked => Line::ok(
-                THING,
-                format!("not looked at: there is no CA by which to judge what {at} shows"),
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, KeyPair};
+    use rcgen::{
+        BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType,
+    };
 
     use super::*;
 
@@ -259,7 +188,13 @@ mod tests {
     const DAY: i64 = 86_400;
 
     fn certificate(from: i64, until: i64) -> String {
+        changed(from, until, |_| {})
+    }
+
+    fn changed(from: i64, until: i64, change: impl FnOnce(&mut CertificateParams)) -> String {
         let mut certificate = CertificateParams::default();
+        certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut certificate);
         let at = |seconds| OffsetDateTime::from_unix_timestamp(seconds).unwrap();
         (certificate.not_before, certificate.not_after) = (at(NOW + from), at(NOW + until));
         let key = KeyPair::generate().unwrap();
@@ -306,14 +241,30 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_that_has_expired_vouches_for_nothing() {
-        let roots = |pem: String| {
-            let bundle = CaBundle::read(pem.as_bytes(), true, now());
-            bundle.roots(now()).map(|roots| roots.len())
-        };
+    fn what_is_no_issuer_vouches_at_most_for_itself() {
+        let (status, message) = told(&changed(-DAY, DAY, |ca| {
+            ca.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        }));
+        assert_eq!(status, Status::Failure);
+        assert_eq!(
+            message,
+            "what is in caBundle vouches for no server's certificate but itself: its extended key usage lacks serverAuth"
+        );
+        let leaf = changed(-DAY, DAY, |leaf| {
+            leaf.is_ca = IsCa::NoCa;
+            leaf.subject_alt_names = vec![SanType::DnsName("a.b.svc".try_into().unwrap())];
+        });
+        assert_eq!(told(&leaf).0, Status::Warning, "it may be what is served");
+        let beside_a_ca = leaf + &certificate(-100 * DAY, 90 * DAY);
+        assert_eq!(told(&beside_a_ca).0, Status::Ok);
+    }
+
+    #[test]
+    fn there_is_nothing_to_judge_by_once_all_cas_have_expired() {
+        let judges = |pem: String| CaBundle::read(pem.as_bytes(), true, now()).has_current(now());
         let expired = certificate(-9 * DAY, -DAY);
-        assert_eq!(roots(expired.clone()), None);
-        assert_eq!(roots(expired + &certificate(-DAY, DAY)), Some(1));
+        assert!(!judges(expired.clone()));
+        assert!(judges(expired + &certificate(-DAY, DAY)));
     }
 
     #[test]

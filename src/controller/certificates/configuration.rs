@@ -55,7 +55,13 @@ impl std::fmt::Display for ConfigurationName {
     }
 }
 
-/// One as it was read.
+/// zonewise's webhooks are named so, whatever their configuration is called.
+pub const DOMAIN: &str = ".zonewise.dev";
+
+/// Where zonewise answers API servers.
+const PATHS: [&str; 2] = ["/mutate", "/validate"];
+
+/// One as it was read: those of its webhooks that call zonewise.
 #[derive(Debug, Clone, Default)]
 pub struct Configuration {
     uid: String,
@@ -102,7 +108,7 @@ impl ConfigurationName {
         Ok(Configuration::read(&object))
     }
 
-    /// Puts a CA bundle into each of its webhooks, by server-side apply, if it still is as it was read. Its uid is sent
+    /// Puts a CA bundle into each webhook that was read, by server-side apply, if it still is as it was read. Its uid is sent
     /// along, so that none is ever made.
     ///
     /// # Errors
@@ -147,7 +153,12 @@ impl Configuration {
         Self {
             uid: text("/metadata/uid"),
             version: text("/metadata/resourceVersion"),
-            webhooks: webhooks.into_iter().flatten().map(Webhook::read).collect(),
+            webhooks: webhooks
+                .into_iter()
+                .flatten()
+                .filter(|webhook| calls_zonewise(webhook))
+                .map(Webhook::read)
+                .collect(),
         }
     }
 
@@ -182,7 +193,7 @@ impl Configuration {
     #[must_use]
     pub fn trusts(&self, chain: &[CertificateDer<'_>], now: OffsetDateTime) -> Trust {
         if self.webhooks.is_empty() {
-            return Trust::Distrusted("it has no webhook".to_owned());
+            return Trust::Distrusted("it has no webhook that calls zonewise".to_owned());
         }
         let all = self
             .webhooks
@@ -262,6 +273,16 @@ impl Webhook {
     }
 }
 
+/// By its name or, since it may have another, by the path: what else stands in a configuration has a CA of its own.
+fn calls_zonewise(webhook: &Value) -> bool {
+    let text = |pointer| webhook.pointer(pointer).and_then(Value::as_str);
+    let of_url = || text("/clientConfig/url")?.parse::<hyper::Uri>().ok();
+    let is_path = |path: &str| PATHS.contains(&path);
+    text("/name").is_some_and(|name| name.ends_with(DOMAIN))
+        || text("/clientConfig/service/path").is_some_and(is_path)
+        || of_url().is_some_and(|url| is_path(url.path()))
+}
+
 /// The host of a URL, without the brackets of an IPv6 address.
 fn host(url: &str) -> Option<String> {
     let uri: hyper::Uri = url.parse().ok()?;
@@ -318,6 +339,30 @@ mod tests {
         let over = now + time::Duration::DAY * 2;
         let late = configuration(&made.ca, &service("zonewise")).trusts(&chain, over);
         assert!(matches!(late, Trust::Distrusted(_)), "{late:?}");
+    }
+
+    #[test]
+    fn webhooks_that_do_not_call_zonewise_are_left_alone() {
+        let service = |path| json!({"service": {"name": "a", "namespace": "b", "path": path}});
+        let url = |path| json!({"url": format!("https://a.b/{path}")});
+        let webhook = |(name, client): (&str, Value)| json!({"name": name, "clientConfig": client});
+        let all = [
+            ("a.zonewise.dev", service("/elsewhere")),
+            ("renamed.by.somebody", service("/mutate")),
+            ("also.by.url", url("validate?timeout=1s")),
+            ("x.y.z", service("/mutate-pods")),
+            ("zonewise.dev.x.y", url("")),
+            (
+                "without.a.path",
+                json!({"service": {"name": "a", "namespace": "b"}}),
+            ),
+        ];
+        let read = Configuration::read(&json!({"webhooks": all.map(webhook)}));
+        let names: Vec<&str> = read.webhooks.iter().map(|w| w.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["a.zonewise.dev", "renamed.by.somebody", "also.by.url"]
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub const KEY: &str = "tls.key";
 /// What could be made of the Secret.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// The CAs in the bundle, each once, in their order.
+    /// The CAs in the bundle that may vouch for servers, each once, in their order.
     pub bundle: Vec<Certificate>,
     /// The CA that signs.
     pub signing: Option<Ca>,
@@ -78,7 +78,7 @@ impl Ca {
     #[must_use]
     pub fn of_pair(certificate: Certificate, key: String) -> Option<Self> {
         let public_key = KeyPair::from_pem(&key).ok()?.subject_public_key_info();
-        (certificate.is_ca && certificate.public_key == public_key)
+        (certificate.objection.is_none() && certificate.public_key == public_key)
             .then_some(Self { certificate, key })
     }
 
@@ -124,13 +124,24 @@ impl Server {
     /// Whether this CA vouches for it at this moment.
     #[must_use]
     pub fn is_of(&self, ca: &Certificate, rules: &Rules, now: OffsetDateTime) -> bool {
-        let Some(name) = rules.names().first() else {
-            return false;
-        };
+        self.check(ca, rules, now).is_ok()
+    }
+
+    /// The same with the reason.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check(
+        &self,
+        ca: &Certificate,
+        rules: &Rules,
+        now: OffsetDateTime,
+    ) -> Result<(), String> {
+        let name = rules.names().first();
         // What a certificate for *.example says is true of any name below.
-        let name = name.replacen('*', "any", 1);
+        let name = name.map(|name| name.replacen('*', "any", 1));
         let cas = std::slice::from_ref(ca);
-        trust::check_by(self.serving.chain(), cas, &name, now).is_ok()
+        trust::check_by(self.serving.chain(), cas, &name.unwrap_or_default(), now)
     }
 }
 
@@ -141,7 +152,7 @@ impl Contents {
         let pem = data.get(BUNDLE).map(Vec::as_slice).unwrap_or_default();
         let mut bundle: Vec<Certificate> = Vec::new();
         for ca in read::certificates(pem).0 {
-            if ca.is_ca && !bundle.contains(&ca) {
+            if ca.objection.is_none() && !bundle.contains(&ca) {
                 bundle.push(ca);
             }
         }

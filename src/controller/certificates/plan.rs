@@ -42,7 +42,7 @@ pub struct Plan {
 pub enum CaStep {
     /// Nothing; what has ended leaves the bundle.
     Keep,
-    /// There is none that could sign: a new one does, at once.
+    /// There is none that could sign so that API servers trust it: a new one does, at once.
     StartAfresh,
     /// The next one is made.
     MakeNext,
@@ -54,8 +54,11 @@ pub enum CaStep {
 #[must_use]
 pub fn plan(contents: &Contents, rules: &Rules, circumstances: &Circumstances<'_>) -> Plan {
     let now = circumstances.now;
-    let valid = |ca: &Option<Ca>| ca.as_ref().is_some_and(|ca| ca.is_valid(now));
-    let (signs, may_follow) = (valid(&contents.signing), valid(&contents.next));
+    let may = |ca: &Option<Ca>| {
+        ca.as_ref()
+            .is_some_and(|ca| may_sign(ca, contents, rules, now))
+    };
+    let (signs, may_follow) = (may(&contents.signing), may(&contents.next));
     let ca = match (signs, may_follow) {
         (false, false) => CaStep::StartAfresh,
         (false, true) => CaStep::UseNext,
@@ -68,6 +71,15 @@ pub fn plan(contents: &Contents, rules: &Rules, circumstances: &Circumstances<'_
         CaStep::Keep | CaStep::MakeNext => server_is_due(contents, rules, now),
     };
     Plan { ca, server }
+}
+
+/// Whether what this CA signs is trusted: one that somebody else made may be for other names. What it has signed shows
+/// that, or else a trial.
+fn may_sign(ca: &Ca, contents: &Contents, rules: &Rules, now: OffsetDateTime) -> bool {
+    let server = contents.server.as_ref();
+    ca.is_valid(now)
+        && (server.is_some_and(|server| server.is_good(ca, rules, now))
+            || sign_server(ca, rules, now).is_ok())
 }
 
 /// Whether a certificate of this lifetime that ends then is to be followed by another.
@@ -120,7 +132,9 @@ pub fn carry_out(
 ) -> Result<Contents, String> {
     let now = circumstances.now;
     let mut after = contents.clone();
-    after.next = after.next.filter(|next| next.is_valid(now));
+    after.next = after
+        .next
+        .filter(|next| may_sign(next, contents, rules, now));
     match plan.ca {
         CaStep::Keep => {}
         CaStep::StartAfresh => {
@@ -150,7 +164,8 @@ pub fn carry_out(
     let mut after = circumstances.remembered.added_to(&after, now);
     tidy_bundle(&mut after, now);
     if plan.server.is_some() {
-        after.server = Some(sign_server(&after, rules, now)?);
+        let ca = after.signing.as_ref().ok_or("there is no CA to sign")?;
+        after.server = Some(sign_server(ca, rules, now)?);
     }
     Ok(after)
 }
@@ -165,14 +180,17 @@ fn make_ca(rules: &Rules, now: OffsetDateTime) -> Result<Ca, String> {
         .ok_or_else(|| "the CA that was made can't be read".to_owned())
 }
 
-fn sign_server(contents: &Contents, rules: &Rules, now: OffsetDateTime) -> Result<Server, String> {
-    let ca = contents.signing.as_ref().ok_or("there is no CA to sign")?;
+/// One that its CA vouches for, so that nothing is written that would be made anew at the next look.
+fn sign_server(ca: &Ca, rules: &Rules, now: OffsetDateTime) -> Result<Server, String> {
     let signer = Signer::from_der(&ca.certificate.der, &ca.key);
     let signer = signer.map_err(|error| error.to_string())?;
     let pair = certs::sign_server(&signer, rules.names(), server_validity(ca, rules, now));
     let pair = pair.map_err(|error| error.to_string())?;
-    Server::read(pair.certificate.as_bytes(), pair.key.as_bytes())
-        .ok_or_else(|| "the certificate that was made can't be read".to_owned())
+    let server = Server::read(pair.certificate.as_bytes(), pair.key.as_bytes())
+        .ok_or("the certificate that was made can't be read")?;
+    let checked = server.check(&ca.certificate, rules, now);
+    let checked = checked.map_err(|why| format!("its CA does not vouch for it: {why}"));
+    checked.map(|()| server)
 }
 
 /// Each CA once, none that has ended or that nobody can be waiting for.

@@ -7,6 +7,10 @@ use std::time::Duration as StdDuration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyPair,
+    KeyUsagePurpose, NameConstraints,
+};
 use time::Duration;
 use tokio::time::Instant;
 
@@ -509,4 +513,64 @@ fn keys_that_are_not_ours_stay() {
     let after = done(&data, &rules, &alone(start())).1;
     assert_eq!(after["note.txt"], b"ask Ada");
     assert_good(&after, &rules, start());
+}
+
+/// A CA that somebody made for another purpose, PEM, and its key.
+fn made_with(change: impl FnOnce(&mut CertificateParams)) -> [Vec<u8>; 2] {
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    change(&mut ca);
+    let key = KeyPair::generate().unwrap();
+    [ca.self_signed(&key).unwrap().pem(), key.serialize_pem()].map(String::into_bytes)
+}
+
+/// One that vouches for names below example.com alone.
+fn of_example_com() -> [Vec<u8>; 2] {
+    made_with(|ca| {
+        ca.name_constraints = Some(NameConstraints {
+            permitted_subtrees: vec![GeneralSubtree::DnsName("example.com".to_owned())],
+            excluded_subtrees: Vec::new(),
+        });
+    })
+}
+
+#[test]
+fn a_ca_whose_signature_api_servers_would_not_trust_is_as_good_as_none() {
+    let (rules, data) = first();
+    let served = Contents::read(&data).server.unwrap();
+    let remembered = remembering(&data);
+    let circumstances = Circumstances {
+        remembered: &remembered,
+        ..alone(start())
+    };
+    for [certificate, key] in [
+        of_example_com(),
+        made_with(|ca| ca.key_usages = vec![KeyUsagePurpose::DigitalSignature]),
+        made_with(|ca| ca.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]),
+        made_with(|ca| ca.is_ca = IsCa::ExplicitNoCa),
+    ] {
+        let mut useless = data.clone();
+        useless.extend([(BUNDLE.to_owned(), certificate), (CA_KEY.to_owned(), key)]);
+        let (due, after) = done(&useless, &rules, &circumstances);
+        assert_eq!(due.ca, CaStep::StartAfresh);
+        assert_good(&after, &rules, start());
+        assert_eq!(trusts(&after[BUNDLE], &served, start()), Ok(()));
+    }
+}
+
+#[test]
+fn a_next_ca_whose_signature_api_servers_would_not_trust_never_signs() {
+    let (rules, data) = first();
+    let [certificate, key] = of_example_com();
+    let mut useless = data.clone();
+    let bundle = [certificate, data[BUNDLE].clone()].concat();
+    useless.extend([(BUNDLE.to_owned(), bundle), (NEXT_CA_KEY.to_owned(), key)]);
+    let circumstances = Circumstances {
+        next_is_trusted: true,
+        ..alone(start())
+    };
+    let (due, after) = done(&useless, &rules, &circumstances);
+    assert_eq!(due, IDLE);
+    assert_eq!(after[CA_KEY], data[CA_KEY]);
+    assert!(!after.contains_key(NEXT_CA_KEY));
 }
