@@ -509,7 +509,7 @@ async fn until_the_end(
         () = signals.next() => {}
         ended = tasks.next_ended() => return Err(ended_early(ended)),
     }
-    tracing::info!(delay = %Human(delay), "ending: not ready from now on, and serving for a while yet");
+    tracing::info!(delay = %Human(delay), "ending: not ready from now on, and serving for a while yet; a second signal ends it at once");
     readiness.shut_down();
     control.enter(Phase::Draining);
     // Another replica leads from now on, while this one still answers.
@@ -541,7 +541,7 @@ async fn until_the_end(
 }
 
 fn cut_off() -> Failure {
-    Failure::failed("a second signal came, so requests in flight were cut off")
+    Failure::failed("a second signal came, so requests in flight, if any, were cut off")
 }
 
 fn ended_early((name, panicked): (&str, bool)) -> Failure {

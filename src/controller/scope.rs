@@ -112,7 +112,8 @@ pub fn takes(selector: Option<&LabelSelector>, labels: &impl Labels) -> Option<b
 
 impl Scope {
     /// That of a webhook which is asked about everything, as one is taken to be that can't be read.
-    fn everything() -> Self {
+    #[must_use]
+    pub fn everything() -> Self {
         let all = || Some(vec!["*".to_owned()]);
         let rule = RuleWithOperations {
             api_groups: all(),

@@ -225,12 +225,18 @@ impl Seen {
             return [Thing::Services, Thing::Drift].map(|thing| Line::ok(thing, message.clone()));
         }
         let passive = passive.iter().filter(|(_, look)| look.asks()).count();
-        [self.services(&looks, passive), self.drift(&looks, scope)]
+        [
+            self.services(&looks, passive, scope),
+            self.drift(&looks, scope),
+        ]
     }
 
     /// Of Services whose mode is Active, and how many more ask for hints.
-    fn services(&self, looks: &[(Box<str>, Look)], passive: usize) -> Line {
+    fn services(&self, looks: &[(Box<str>, Look)], passive: usize, scope: Option<&Scope>) -> Line {
         let asking: Vec<_> = looks.iter().filter(|(_, look)| look.asks()).collect();
+        let is_left_out = |name: &&str| !self.left_out(name, scope).is_empty();
+        let names = asking.iter().map(|(name, _)| &**name);
+        let unasked: Vec<&str> = names.filter(is_left_out).collect();
         let without: Vec<String> = asking
             .iter()
             .filter_map(|(name, look)| Some(format!("{name} ({})", why_without(look)?)))
@@ -264,7 +270,26 @@ impl Seen {
                 one_or_more(passive, "is", "are")
             ),
         };
-        Line::ok(Thing::Services, message + &left_alone + &others)
+        let message = message + &left_alone + &others;
+        if scope.is_none() && asking > 0 {
+            return Line::warning(
+                Thing::Services,
+                format!("by decision alone, since nobody knows a webhook that is asked: {message}"),
+                "see the line on the webhook configuration",
+            );
+        }
+        if !unasked.is_empty() {
+            return Line::warning(
+                Thing::Services,
+                format!(
+                    "{message}; but of {} the API server does not ask about every slice, so that these get no hints: {}",
+                    words::count(unasked.len(), "Service"),
+                    words::first(&unasked)
+                ),
+                "give what they lack of the webhook's selectors (webhook-scope): labels of a Service go down to its slices",
+            );
+        }
+        Line::ok(Thing::Services, message)
     }
 
     /// The slices of a Service that the API server does not ask about.
@@ -410,7 +435,7 @@ mod tests {
     }
 
     fn told(services: &[Value], slices: &[Value]) -> String {
-        let [services, _] = seen(services, slices).services_and_drift(None);
+        let [services, _] = seen(services, slices).services_and_drift(Some(&Scope::everything()));
         services.message
     }
 
@@ -508,7 +533,8 @@ mod tests {
                 ..Settings::default()
             };
             let seen = seen_of(&objects, StoreRules::default(), settings);
-            seen.services_and_drift(None).map(|line| line.message)
+            seen.services_and_drift(Some(&Scope::everything()))
+                .map(|line| line.message)
         };
         let of_one = "1 of 1 Service asks for hints and gets them; 1 more whose mode is not Active is left alone";
         let [services, drift] = told("lab", "Observe", Mode::Active);
@@ -539,6 +565,20 @@ mod tests {
             let scope = serde_json::from_value(scope).unwrap();
             seen.services_and_drift(Some(&scope))[1].message.clone()
         };
+        let others = json!({"hints": "please"});
+        let scope: Scope = serde_json::from_value(json!({
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}],
+            "objectSelector": {"matchLabels": others},
+        }))
+        .unwrap();
+        let [services, _] = seen.services_and_drift(Some(&scope));
+        assert!(
+            services.message.ends_with("these get no hints: shop/web"),
+            "{}",
+            services.message
+        );
+        let [services, _] = seen.services_and_drift(None);
+        assert!(services.message.starts_with("by decision alone"));
         let named = json!({"kubernetes.io/service-name": "web"});
         assert!(drift(named).starts_with("1 slice differ"));
         let others = json!({"hints": "please"});

@@ -155,7 +155,7 @@ fn missing(name: &str, others: &[&str]) -> Line {
     Line::failure(
         Thing::Configuration,
         format!("there is no MutatingWebhookConfiguration {name}, {there_is}"),
-        "install the chart, or apply the configuration of docs/serving.md; if it has another name, give \
+        "install the chart, with another mode than Off, or apply the configuration of docs/serving.md; if it has another name, give \
          --webhook-configuration NAME",
     )
 }

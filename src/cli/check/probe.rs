@@ -289,7 +289,7 @@ fn left_out(namespace: &str, clues: &Clues<'_>) -> Option<Line> {
     ))
 }
 
-const PODS: &str = "see why the pods are not there or not ready: kubectl get pods and their log; /readyz says what they wait for";
+const PODS: &str = "see why the pods are not there or not ready: kubectl -n NAMESPACE get pods, and their log; /readyz says what they wait for";
 
 const FIREWALL: &str = "open the way from the control plane to the pods' webhook port (firewall, NetworkPolicy, security \
                         group; hostNetwork where the control plane can't reach pods): docs/installation.md";

@@ -121,7 +121,7 @@ async fn look_at_service(api: &Api, reference: &ServiceReference) -> (Line, Opti
             let line = Line::failure(
                 Thing::Service,
                 format!("the Service {there} has no ready endpoint"),
-                "see why the pods are not there or not ready: kubectl get pods and their log",
+                "see why the pods are not there or not ready: kubectl -n NAMESPACE get pods, and their log",
             );
             (line, Some(false))
         }

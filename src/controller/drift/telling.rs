@@ -45,7 +45,7 @@ impl Work {
             }
             // Hints are on when all slices have them.
             if told != events::State::Enabled || state.is_carried_out || !look.is_active() {
-                events.observe(set, told, || sentence(state));
+                events.observe(set, told, || sentence(look, state));
             }
         }
     }
@@ -91,10 +91,15 @@ fn loses_hints_by_nodes(look: &Look) -> bool {
     })
 }
 
-fn sentence(state: &State) -> String {
-    match &state.decision.reason {
+fn sentence(look: &Look, state: &State) -> String {
+    let sentence = match &state.decision.reason {
         Some(reason) => reason.message(),
         None => hinted(state),
+    };
+    if look.is_active() {
+        sentence
+    } else {
+        format!("Mode {:?}, nothing is written: {sentence}", look.mode)
     }
 }
 
