@@ -156,8 +156,12 @@ pub fn taking_away(
     }
     let endpoints = record.endpoints.iter().enumerate();
     let hinted = endpoints.filter(|(_, endpoint)| endpoint.hints != HintSet::Empty);
-    let remove = |(place, _)| json!({"op": "remove", "path": format!("/endpoints/{place}/hints")});
-    let operations: Vec<Value> = hinted.map(remove).collect();
+    // To remove what somebody else has taken away meanwhile would be refused.
+    let nothing = |(place, _)| {
+        let path = format!("/endpoints/{place}/hints");
+        json!({"op": "add", "path": path, "value": null})
+    };
+    let operations: Vec<Value> = hinted.map(nothing).collect();
     (!operations.is_empty()).then_some(operations.into())
 }
 

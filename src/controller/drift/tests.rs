@@ -351,8 +351,10 @@ async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
     replica.applies_service(&service("other", false));
     replica.applies_service(&service("web", false));
     replica.has_patched("web-1").await;
-    let without =
-        [0, 1, 2].map(|place| json!({"op": "remove", "path": format!("/endpoints/{place}/hints")}));
+    let without = [0, 1, 2].map(|place| {
+        let path = format!("/endpoints/{place}/hints");
+        json!({"op": "add", "path": path, "value": null})
+    });
     assert_eq!(replica.server.stored().patch, json!(without));
     // Whoever gives it hints again means it.
     let mut again = slice("web", 3, true);
