@@ -59,7 +59,7 @@ fn it_ends_well_when_the_delay_is_over() {
         .collect();
     let expected = [
         "serving",
-        "ending: not ready from now on, and serving for a while yet",
+        "ending: not ready from now on, and serving for a while yet; a second signal ends it at once",
         "ended",
     ];
     assert_eq!(messages, expected);
