@@ -325,6 +325,36 @@ fn a_port_that_hints_gain_nothing_is_no_matter_of_another_port() {
     assert_eq!(world.verdict(&metrics), "Strip NoBetterThanNone");
 }
 
+/// Beside each other's own zones the two can do no better than 58 %.
+#[test]
+fn two_slices_come_to_what_one_of_their_endpoints_would() {
+    let mut world = overlap();
+    let mut slices = [
+        with_hints(slice("baa"), "b a a"),
+        with_hints(slice_from("web-2", "cb", 4), "c b"),
+    ];
+    let add = |world: &mut World, slices: &[Value]| {
+        for slice in slices {
+            world.add(slice.clone());
+        }
+    };
+    add(&mut world, &slices);
+    for _ in 0..4 {
+        for place in [0, 1] {
+            let stored = slices[place].clone();
+            let hints = world.stored_hints(&stored, Some(&stored));
+            slices[place] = with_hints(stored, &hints);
+            add(&mut world, &slices);
+        }
+    }
+    let cluster = world.writer().cluster();
+    let filter = zonewise::report::Filter::default();
+    let report = zonewise::report::Report::new(&cluster, &world.settings, &slices, &filter);
+    let in_zone = report.services[0].in_zone_share;
+    assert!(in_zone > Some(0.73), "{in_zone:?}");
+    assert_eq!(report.services[0].decision, "Hints");
+}
+
 #[test]
 fn hints_of_kubernetes_that_would_overload_are_stripped_where_none_are_better() {
     let mut world = World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}));
