@@ -148,6 +148,10 @@ pub fn taking_away(
 ) -> Option<Value> {
     let snapshot = Snapshot::take(cluster, Some(service));
     let state = snapshot.service()?.clone();
+    // Kubernetes itself writes hints for it.
+    if state.service.as_ref()?.traffic_distribution.is_some() {
+        return None;
+    }
     let record = state.slices.iter().find(|record| *record.name == *slice)?;
     let decide = || decide(&snapshot, Some(service), record, settings);
     let decision = catch_unwind(AssertUnwindSafe(decide)).ok()?;
