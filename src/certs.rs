@@ -3,6 +3,7 @@
 pub mod issuer;
 pub mod read;
 pub mod serving;
+pub mod signatures;
 pub mod trust;
 
 use std::net::IpAddr;

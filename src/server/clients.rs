@@ -10,15 +10,14 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use axum::http::Extensions;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::request::Refused;
-use crate::certs::provider;
 use crate::certs::read::{self, Certificate};
+use crate::certs::{provider, signatures};
 use crate::file_watch::FileWatch;
 
 /// Why a client gets no answer.
@@ -186,11 +185,7 @@ impl ClientCertVerifier for ClientCa {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let CryptoProvider {
-            signature_verification_algorithms: algorithms,
-            ..
-        } = &*provider();
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+        signatures::verify_tls12(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -199,16 +194,10 @@ impl ClientCertVerifier for ClientCa {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let CryptoProvider {
-            signature_verification_algorithms: algorithms,
-            ..
-        } = &*provider();
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+        signatures::verify_tls13(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider()
-            .signature_verification_algorithms
-            .supported_schemes()
+        signatures::schemes()
     }
 }

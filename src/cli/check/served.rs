@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use time::OffsetDateTime;
@@ -16,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use super::line::{Line, Thing};
 use super::trust::{CaBundle, ends_soon, in_words, length, moment};
 use crate::certs::read::Certificate;
-use crate::certs::{self, Validity};
+use crate::certs::{self, Validity, signatures};
 use crate::words::with_causes;
 
 /// How long the look at the served certificate may take.
@@ -207,12 +206,11 @@ impl Fault {
 async fn shake_hands(host: &str, port: u16) -> Shown {
     let stream = TcpStream::connect((host, port)).await;
     let stream = stream.map_err(|error| Unseen::Unreachable(error.to_string()))?;
-    let any = Arc::new(Any(certs::provider()));
     let config = ClientConfig::builder_with_provider(certs::provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| Unseen::NoHandshake(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(any)
+        .with_custom_certificate_verifier(Arc::new(Any))
         .with_no_client_auth();
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|error| Unseen::Unreachable(error.to_string()))?;
@@ -238,7 +236,7 @@ async fn shake_hands(host: &str, port: u16) -> Shown {
 
 /// Takes any certificate, so that it can be judged afterwards: nothing is ever sent over that connection.
 #[derive(Debug)]
-struct Any(Arc<CryptoProvider>);
+struct Any;
 
 impl ServerCertVerifier for Any {
     fn verify_server_cert(
@@ -258,8 +256,7 @@ impl ServerCertVerifier for Any {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        signatures::verify_tls12(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -268,12 +265,11 @@ impl ServerCertVerifier for Any {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        signatures::verify_tls13(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        signatures::schemes()
     }
 }
 
