@@ -100,7 +100,7 @@ pub async fn run(drift: Drift) {
         configuration_asked: false,
         configuration_fails: false,
         asking: HashSet::new(),
-        left_behind: HashSet::new(),
+        left_behind: HashMap::new(),
         first_looks: HashSet::new(),
         observed: None,
         panicking: HashSet::new(),
@@ -135,7 +135,7 @@ struct Work {
     /// Services that asked for hints when they were last looked at.
     asking: HashSet<Arc<str>>,
     /// Slices with hints of Services that asked for them and now ask for nothing: each is to lose them once.
-    left_behind: HashSet<SliceName>,
+    left_behind: HashMap<Arc<str>, HashSet<Box<str>>>,
     /// Services that were there when this term began and have not been looked at since.
     first_looks: HashSet<Arc<str>>,
     /// The capacity whose nodes people were last told of, in this term.
@@ -287,26 +287,28 @@ impl Work {
         } else if !look.is_unclear() && self.asking.remove(name) && look.asks_for_nothing() {
             let state = self.drift.cluster.service(name);
             let slices = state.iter().flat_map(|state| state.slices.iter());
-            let names = slices.map(|slice| (name.clone(), slice.name.clone()));
-            self.left_behind.extend(names);
+            let names = slices.map(|slice| slice.name.clone());
+            self.left_behind.insert(name.clone(), names.collect());
         }
-        let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
-        let keeps_hints = |slice: &SliceName| {
-            slice.0 != *name || look::taking_away(cluster, settings, name, &slice.1).is_some()
-        };
-        if !self.left_behind.is_empty() {
-            self.left_behind.retain(keeps_hints);
-        }
-        if !look.is_active() {
+        let Some(slices) = self.left_behind.get_mut(name) else {
             return Vec::new();
+        };
+        let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
+        slices.retain(|slice| look::taking_away(cluster, settings, name, slice).is_some());
+        let drifted = slices.iter().map(|slice| DriftedSlice {
+            name: slice.clone(),
+            was_bypassed: false,
+        });
+        let drifted = drifted.filter(|_| look.is_active()).collect();
+        if slices.is_empty() {
+            self.left_behind.remove(name);
         }
-        let of_service = self.left_behind.iter().filter(|slice| slice.0 == *name);
-        of_service
-            .map(|(_, slice)| DriftedSlice {
-                name: slice.clone(),
-                was_bypassed: false,
-            })
-            .collect()
+        drifted
+    }
+
+    fn is_left_behind(&self, (service, slice): &SliceName) -> bool {
+        let slices = self.left_behind.get(service);
+        slices.is_some_and(|slices| slices.contains(slice))
     }
 
     fn take_panic(&mut self, name: &Arc<str>, panicked: &Panicked, now: Instant) {
@@ -384,7 +386,7 @@ impl Work {
             };
             let now = Instant::now();
             let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
-            let write = if self.left_behind.contains(&slice) {
+            let write = if self.is_left_behind(&slice) {
                 look::taking_away(cluster, settings, &slice.0, &slice.1).map(Write::WithoutHints)
             } else {
                 look::is_drifted(cluster, settings, &slice.0, &slice.1).then_some(Write::AsItIs)
@@ -466,8 +468,10 @@ impl Work {
             Ok(Call::Slice(slice, outcome)) => {
                 self.tell_failure(&slice, &outcome);
                 let outcome = outcome.unwrap_or(Outcome::Failed);
-                if outcome != Outcome::Failed {
-                    self.left_behind.remove(&slice);
+                if outcome != Outcome::Failed
+                    && let Some(slices) = self.left_behind.get_mut(&slice.0)
+                {
+                    slices.remove(&slice.1);
                 }
                 self.drift.metrics.count_patch(outcome);
                 self.agenda.note_outcome(&slice, outcome, now);
