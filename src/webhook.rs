@@ -12,3 +12,9 @@ pub mod sent;
 pub mod stored;
 pub mod validate;
 pub mod warnings;
+
+/// Where the mutating webhook answers.
+pub const MUTATE_PATH: &str = "/mutate";
+
+/// Where the validating webhook answers.
+pub const VALIDATE_PATH: &str = "/validate";

@@ -18,6 +18,7 @@ use super::request::Refused;
 use crate::cluster::store::{Cluster, Resource};
 use crate::settings::Settings;
 use crate::telemetry::{Metrics, Readiness};
+use crate::webhook::{MUTATE_PATH, VALIDATE_PATH};
 
 /// What the handlers share.
 #[derive(Debug, Clone)]
@@ -37,8 +38,8 @@ pub struct App {
 /// The paths of the webhook server.
 pub fn webhook(app: App) -> Router {
     Router::new()
-        .route("/mutate", post(serve_mutate))
-        .route("/validate", post(serve_validate))
+        .route(MUTATE_PATH, post(serve_mutate))
+        .route(VALIDATE_PATH, post(serve_validate))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(not_found)

@@ -15,6 +15,7 @@ use super::trust::CaBundle;
 use crate::cli::api::{Api, Refusal};
 use crate::controller::certificates::configuration::DOMAIN;
 use crate::controller::scope::Scope;
+use crate::webhook::VALIDATE_PATH;
 use crate::words;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -280,7 +281,7 @@ impl Webhook {
         let target = Target::of(&self.client_config);
         let path = target
             .path()
-            .filter(|path| path != "/validate")
+            .filter(|path| path != VALIDATE_PATH)
             .map(|path| {
                 Line::failure(
                     Thing::Validating,

@@ -11,6 +11,7 @@ use super::served::Address;
 use crate::cli::api::{Api, Refusal, SLICES, collection};
 use crate::cluster::slice::SERVICE_NAME_LABEL;
 use crate::cluster::wire::EndpointSlice;
+use crate::webhook::MUTATE_PATH;
 use crate::words;
 
 const PORT: i32 = 443;
@@ -157,7 +158,7 @@ fn misdirected(reference: &ServiceReference, service: &Service, there: &str) -> 
         ));
     }
     let path = reference.path.as_deref().unwrap_or("/");
-    (path != "/mutate").then(|| {
+    (path != MUTATE_PATH).then(|| {
         Line::failure(
             Thing::Service,
             format!("the webhook configuration calls the path {path} of the Service {there}, where nobody answers"),

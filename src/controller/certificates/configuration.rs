@@ -12,6 +12,7 @@ use crate::certs::read::{self, Certificate};
 use crate::certs::trust;
 use crate::controller::call::{Failed, call};
 use crate::settings::FIELD_MANAGER;
+use crate::webhook::{MUTATE_PATH, VALIDATE_PATH};
 
 /// Which of the two kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +58,6 @@ impl std::fmt::Display for ConfigurationName {
 
 /// zonewise's webhooks are named so, whatever their configuration is called.
 pub const DOMAIN: &str = ".zonewise.dev";
-
-/// Where zonewise answers API servers.
-const PATHS: [&str; 2] = ["/mutate", "/validate"];
 
 /// One as it was read: those of its webhooks that call zonewise.
 #[derive(Debug, Clone, Default)]
@@ -277,7 +275,7 @@ impl Webhook {
 fn calls_zonewise(webhook: &Value) -> bool {
     let text = |pointer| webhook.pointer(pointer).and_then(Value::as_str);
     let of_url = || text("/clientConfig/url")?.parse::<hyper::Uri>().ok();
-    let is_path = |path: &str| PATHS.contains(&path);
+    let is_path = |path: &str| matches!(path, MUTATE_PATH | VALIDATE_PATH);
     text("/name").is_some_and(|name| name.ends_with(DOMAIN))
         || text("/clientConfig/service/path").is_some_and(is_path)
         || of_url().is_some_and(|url| is_path(url.path()))
