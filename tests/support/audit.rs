@@ -141,20 +141,32 @@ impl AuditLog {
         })
     }
 
-    /// What should never be: writes that were refused and writes that went past the webhook.
+    /// What should never be in a namespace: writes that were refused and writes that went past the webhook.
     #[must_use]
-    pub fn faults(&self) -> Vec<String> {
+    pub fn faults(&self, namespace: &str) -> Vec<String> {
         self.look(|writes| {
-            let refused = writes
+            let ours = writes
                 .iter()
-                .filter(|write| write.is_refused())
-                .map(ToString::to_string);
-            let past = writes
-                .iter()
-                .filter(|w| w.failed_open())
-                .map(|write| format!("{write} (past the webhook)"));
-            refused.chain(past).collect()
+                .filter(|write| write.object_ref.namespace == namespace);
+            let refused = ours.clone().filter(|write| write.is_refused());
+            let past = ours.filter(|write| write.failed_open());
+            let past = past.map(|write| format!("{write} (past the webhook)"));
+            refused.map(ToString::to_string).chain(past).collect()
         })
+    }
+
+    /// All entries whose text has this part.
+    pub fn entries_with(&self, part: &str) -> Vec<serde_json::Value> {
+        let text = self.text();
+        let lines = text.lines().filter(|line| line.contains(part));
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// The whole log.
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(&self.path).expect("the audit log is there")
     }
 
     /// The writes from the one numbered `mark` on.

@@ -12,7 +12,6 @@ pub mod http;
 pub mod kube_proxy;
 pub mod metrics;
 pub mod objects;
-pub mod play;
 pub mod port;
 pub mod program;
 pub mod proxy;

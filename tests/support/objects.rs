@@ -5,7 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -132,13 +132,18 @@ pub fn slice(
     from_json(merged(base, changes))
 }
 
-/// Creates the Lease as a leader leaves it: the first leader of a fresh installation would wait out a whole lease.
-pub async fn free_lease(client: &Client) {
-    let lease = from_json(json!({
+/// Writes the Lease as a leader leaves it: the first leader of a fresh installation would wait out a whole lease.
+pub async fn free_lease(client: &Client, namespace: &str) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
         "metadata": {"name": "zonewise", "annotations": {"zonewise.dev/released-by": "nobody"}},
         "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
-    }));
-    let leases: Api<Lease> = Api::default_namespaced(client.clone());
-    let created = leases.create(&PostParams::default(), &lease).await;
-    created.expect("the Lease is created");
+    });
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let params = PatchParams::apply("zonewise-tests").force();
+    let written = leases
+        .patch("zonewise", &params, &Patch::Apply(lease))
+        .await;
+    written.expect("the Lease is written");
 }

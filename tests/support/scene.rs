@@ -17,7 +17,7 @@ use super::objects::{SERVICE_NAME, from_json, mode, no_selector, pod, service, s
 use super::replica::LoggedDecision;
 use super::slices;
 use super::wait::{LONG_ENOUGH, PAUSE, eventually};
-use super::world::{World, say};
+use super::world::{WORLD, World, say};
 
 /// A namespace, and the place in zonewise's log where its story begins.
 pub struct Scene<'w> {
@@ -32,7 +32,8 @@ impl<'w> Scene<'w> {
     /// Makes the namespace.
     pub async fn begin(world: &'w World, namespace: &str) -> Self {
         let namespaces: Api<Namespace> = Api::all(world.client.clone());
-        let object = from_json(json!({"metadata": {"name": namespace}}));
+        let labels = json!({WORLD: world.name});
+        let object = from_json(json!({"metadata": {"name": namespace, "labels": labels}}));
         namespaces
             .create(&PostParams::default(), &object)
             .await

@@ -2,20 +2,27 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::audit::AuditLog;
-use super::control_plane::ControlPlane;
 use super::objects::{self, ZONES};
 use super::proxy::Proxy;
 use super::replica::{Certificates, Replica};
 use super::scene::Scene;
 use super::wait::eventually;
-use super::{endpoint, metrics, slices, webhook};
+use super::webhook::Registration;
+use super::{endpoint, metrics, slices};
+use crate::plane::{Plane, Shared};
+
+/// The label of a namespace that ties it to a world.
+pub const WORLD: &str = "zonewise.test/world";
 
 /// All that runs. Its parts end in the order in which they stand here.
 pub struct World {
@@ -23,12 +30,12 @@ pub struct World {
     pub proxy: Proxy,
     /// The replica behind it; a scene may add another.
     pub replica: Replica,
-    /// What the API server wrote down.
-    pub audit: AuditLog,
     /// An administrator's client.
     pub client: Client,
+    /// The name of the webhook configuration, and the value of the label of its namespaces.
+    pub name: &'static str,
     certificates: Certificates,
-    control_plane: ControlPlane,
+    plane: Arc<Plane>,
     dir: TempDir,
 }
 
@@ -36,61 +43,66 @@ impl World {
     /// Starts everything: three zones of 4 CPUs, each with a node (`node-a`) whose pods have IPv4 addresses and one
     /// (`dual-a`) whose pods have both kinds.
     pub async fn start() -> Self {
-        Self::start_by(|replica| replica).await
+        let plane = Plane::alone().await;
+        create_first_nodes(&plane.client).await;
+        let world = Self::on(plane, "zonewise", Registration::everywhere("zonewise")).await;
+        world.knows_nodes(6).await;
+        world.capacity_is([4, 4, 4]).await;
+        world
     }
 
-    /// The same with a replica that has other flags.
-    pub async fn start_by(flags: impl FnOnce(Replica) -> Replica) -> Self {
-        let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
+    /// The world of the scenes that change neither nodes nor replicas. The webhook is called for its namespaces alone.
+    pub async fn shared() -> Arc<Self> {
+        static SHARED: Shared<World> = Shared::new();
+        SHARED
+            .get(async || {
+                let plane = Plane::shared().await;
+                let namespaces = json!({"matchLabels": {WORLD: "shared"}});
+                Self::on(plane, "shared", Registration::of("shared", namespaces)).await
+            })
             .await
-            .expect("the control plane starts");
-        let client = control_plane.client().await;
-        objects::free_lease(&client).await;
-        for zone in ZONES {
-            let (name, dual) = (node_name(zone), dual_node_name(zone));
-            let number = zone.bytes().last().unwrap_or_default();
-            let (ipv4, both) = (
-                format!("10.{number}.0.0/16"),
-                format!("10.1{number}.0.0/16"),
-            );
-            let ipv6 = format!("fd00:{number}::/64");
-            create_node(&client, &objects::node(&name, zone, 2, &[&ipv4], &[])).await;
-            create_node(
-                &client,
-                &objects::node(&dual, zone, 2, &[&both, &ipv6], &[]),
-            )
-            .await;
-        }
+    }
+
+    async fn on(plane: Arc<Plane>, name: &'static str, registration: Registration) -> Self {
+        let client = plane.client.clone();
+        objects::free_lease(&client, "default").await;
         let dir = TempDir::new().expect("a temporary folder can be made");
         let certificates = Certificates::generate(dir.path());
-        let audit = AuditLog::at(control_plane.ready.audit_log.clone());
-        let replica = flags(Replica::new(
-            "zonewise",
-            dir.path(),
-            &control_plane.ready.kubeconfig,
-            &certificates,
-        ));
+        let replica = Replica::new("zonewise", dir.path(), plane.kubeconfig(), &certificates)
+            .with("--validation", "warn")
+            .with("--webhook-configuration", name);
         replica.start().await;
         let proxy = Proxy::over(&[&replica]);
-        webhook::register(&client, proxy.port, &certificates.ca()).await;
         let world = Self {
             proxy,
             replica,
-            audit,
             client,
+            name,
             certificates,
-            control_plane,
+            plane,
             dir,
         };
-        world.remove_added_nodes().await;
+        registration
+            .register(&world.client, world.proxy.port, &world.ca())
+            .await;
         world.webhook_is_called().await;
         world
+    }
+
+    /// The API server's audit log.
+    pub fn audit(&self) -> &AuditLog {
+        &self.plane.audit
+    }
+
+    /// The control plane.
+    pub fn plane(&self) -> &Plane {
+        &self.plane
     }
 
     /// The kubeconfig of an administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
-        &self.control_plane.ready.kubeconfig
+        self.plane.kubeconfig()
     }
 
     /// A folder that ends with the world.
@@ -107,7 +119,9 @@ impl World {
 
     /// The API server hears of the webhook a moment after it is registered.
     async fn webhook_is_called(&self) {
-        let scene = Scene::begin(self, "is-the-webhook-called").await;
+        static CALLED: AtomicUsize = AtomicUsize::new(0);
+        let number = CALLED.fetch_add(1, Ordering::Relaxed);
+        let scene = Scene::begin(self, &format!("is-the-webhook-called-{number}")).await;
         scene
             .service(&objects::service(
                 "web",
@@ -157,7 +171,7 @@ impl World {
         Replica::new(
             name,
             self.dir.path(),
-            &self.control_plane.ready.kubeconfig,
+            self.plane.kubeconfig(),
             &self.certificates,
         )
     }
@@ -201,26 +215,6 @@ impl World {
         })
         .await;
     }
-
-    /// What the API server has against the webhook: calls that failed, and writes that it refused because of it.
-    pub async fn complaints(&self) -> Vec<String> {
-        let request = hyper::Request::get("/metrics")
-            .body(Vec::new())
-            .expect("a path is all it needs");
-        let text = self
-            .client
-            .request_text(request)
-            .await
-            .expect("the API server has metrics");
-        let of = |metric| metrics::samples(&text, metric, &[("name", webhook::NAME)]);
-        let fail_open = of("apiserver_admission_webhook_fail_open_count");
-        let rejections = of("apiserver_admission_webhook_rejection_count");
-        let counted = fail_open
-            .chain(rejections)
-            .filter(|(_, value)| *value > 0.0)
-            .map(|(line, _)| line.to_owned());
-        counted.chain(self.audit.faults()).collect()
-    }
 }
 
 fn node_name(zone: &str) -> String {
@@ -229,6 +223,22 @@ fn node_name(zone: &str) -> String {
 
 fn dual_node_name(zone: &str) -> String {
     zone.replace("zone", "dual")
+}
+
+/// Creates two nodes in each zone: `node-a` and `dual-a`.
+pub async fn create_first_nodes(client: &Client) {
+    for zone in ZONES {
+        let (name, dual) = (node_name(zone), dual_node_name(zone));
+        let number = zone.bytes().last().unwrap_or_default();
+        let (ipv4, both) = (
+            format!("10.{number}.0.0/16"),
+            format!("10.1{number}.0.0/16"),
+        );
+        let ipv6 = format!("fd00:{number}::/64");
+        create_node(client, &objects::node(&name, zone, 2, &[&ipv4], &[])).await;
+        let dual = objects::node(&dual, zone, 2, &[&both, &ipv6], &[]);
+        create_node(client, &dual).await;
+    }
 }
 
 /// Says something at once: the output of tests is held back until they fail.
