@@ -1,18 +1,13 @@
-//! Never two leaders, and one again as soon as there may be: against a scripted API server whose ways fail, and a real one.
+//! Never two leaders, and one again as soon as there may be: against a scripted API server whose ways fail.
 
 #[path = "lease/api_server.rs"]
 mod api_server;
 #[path = "lease/claims.rs"]
 mod claims;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/control_plane.rs"]
-mod control_plane;
 #[path = "lease/log.rs"]
 mod log;
 #[path = "support/port.rs"]
 mod port;
-#[path = "lease/real.rs"]
-mod real;
 #[path = "lease/replica.rs"]
 mod replica;
 #[path = "support/wait.rs"]

@@ -21,9 +21,11 @@ mod admission;
 mod certificates;
 mod check;
 mod controller;
+mod events;
 
 mod install;
 mod kube_proxy;
+mod lease;
 
 mod plane;
 #[path = "../support/mod.rs"]

@@ -8,8 +8,8 @@ use zonewise::controller::events::{Pace, State};
 use zonewise::planner::capacity::{InsufficientNode, Missing};
 
 use super::api_server::{ApiServer, Call, Fault};
+use super::leader::{Leader, disabled, quick, set};
 use super::wait::{LONG_ENOUGH, eventually};
-use super::{Leader, disabled, quick, set};
 
 #[tokio::test]
 async fn nothing_is_posted_before_the_events_that_stand_are_read() {

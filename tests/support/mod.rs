@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod for_all;
 pub mod http;
 pub mod kube_proxy;
+pub mod leader;
 pub mod metrics;
 pub mod objects;
 pub mod port;

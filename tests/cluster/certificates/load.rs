@@ -85,7 +85,7 @@ impl Load {
     /// Ends it. How many writes there were, and what was wrong with any.
     ///
     /// # Panics
-    /// When there were less than half as many as there should have been: then there was no load to speak of.
+    /// When there was less than a tenth of what was asked for: then there was no load to speak of, however busy the machine.
     pub async fn end(self) -> (usize, Vec<String>) {
         self.ended.store(true, Ordering::Relaxed);
         let asked = WRITERS as u128 * self.began.elapsed().as_millis() / PAUSE.as_millis();
@@ -95,7 +95,7 @@ impl Load {
         }
         let written = self.written.load(Ordering::Relaxed);
         assert!(
-            written as u128 >= asked / 2,
+            written as u128 >= asked / 10,
             "{written} writes, where {asked} were asked for"
         );
         (written, faults)

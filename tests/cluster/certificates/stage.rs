@@ -249,7 +249,8 @@ impl Stage {
         let refused = |entry: &Value| {
             let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
             // It was deleted, or another was faster, or the scene ended its process in the middle of the request.
-            let is_aborted = entry["responseStatus"]["message"] == "context canceled";
+            let message = entry["responseStatus"]["message"].as_str();
+            let is_aborted = message.is_some_and(|message| message.ends_with("context canceled"));
             code >= 400 && code != 404 && code != 409 && !is_aborted
         };
         let requests = self.requests();

@@ -1,20 +1,25 @@
-//! The same against a real API server, with the permissions that the Role of `controller::lease` gives and no other.
+//! One leader at a time, with the permissions that the Role of `controller::lease` gives and no other.
+
+#[path = "../lease/claims.rs"]
+mod claims;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use zonewise::controller::lease::{self, Candidate, Claim, LeaseSettings};
 
-use super::claims::Observer;
-use super::control_plane::ControlPlane;
-use super::wait::eventually;
+use claims::Observer;
 
-const SERVICE_ACCOUNT: &str = "system:serviceaccount:default:zonewise";
+use crate::plane::Plane;
+use crate::support::objects::from_json;
+use crate::support::wait::eventually;
+
+const NAMESPACE: &str = "one-leader";
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:one-leader:zonewise";
 
 struct Replica {
     candidate: Candidate,
@@ -26,7 +31,7 @@ struct Replica {
 impl Replica {
     fn start(config: &Config, name: &str) -> Self {
         let times = [3_000, 2_000, 200].map(std::time::Duration::from_millis);
-        let settings = LeaseSettings::new("default", "zonewise", name);
+        let settings = LeaseSettings::new(NAMESPACE, "zonewise", name);
         let [lease, claim, retry] = times;
         let settings = settings
             .with_times(lease, claim, retry)
@@ -51,22 +56,20 @@ async fn a_leader(replicas: &[&Replica]) -> usize {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_real_api_server_has_one_leader_at_a_time() {
-    let control_plane = tokio::task::spawn_blocking(ControlPlane::start)
-        .await
-        .expect("it starts");
-    let kubeconfig = Kubeconfig::read_from(&control_plane.ready.kubeconfig).expect("a kubeconfig");
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .expect("a configuration");
-    let administrator = Client::try_from(config.clone()).expect("a client");
+#[test]
+fn a_real_api_server_has_one_leader_at_a_time() {
+    crate::run(one_leader_at_a_time());
+}
+
+async fn one_leader_at_a_time() {
+    let plane = Plane::shared().await;
+    let administrator = plane.client.clone();
     permit(&administrator).await;
-    config.auth_info.impersonate = Some(SERVICE_ACCOUNT.to_owned());
+    let config = plane.config_as(SERVICE_ACCOUNT, &[]).await;
 
     let [a, b] = ["a", "b"].map(|name| Replica::start(&config, name));
     let observer = Observer::over(vec![a.claim.clone(), b.claim.clone()]);
-    let leases: Api<Lease> = Api::default_namespaced(administrator);
+    let leases: Api<Lease> = Api::namespaced(administrator, NAMESPACE);
     let leader = a_leader(&[&a, &b]).await;
     let [first, second] = if leader == 0 { [&a, &b] } else { [&b, &a] };
     let spec = leases
@@ -145,19 +148,19 @@ async fn permit(administrator: &Client) {
     let binding = json!({
         "metadata": {"name": "zonewise-lease"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "zonewise-lease"},
-        "subjects": [{"kind": "ServiceAccount", "name": "zonewise", "namespace": "default"}],
+        "subjects": [{"kind": "ServiceAccount", "name": "zonewise", "namespace": NAMESPACE}],
     });
     let parameters = PostParams::default();
-    Api::<Role>::default_namespaced(administrator.clone())
-        .create(&parameters, &object(role))
+    let namespace: Namespace = from_json(json!({"metadata": {"name": NAMESPACE}}));
+    let namespaces = Api::all(administrator.clone());
+    let created = namespaces.create(&parameters, &namespace).await;
+    created.expect("a namespace");
+    Api::<Role>::namespaced(administrator.clone(), NAMESPACE)
+        .create(&parameters, &from_json(role))
         .await
         .expect("a Role");
-    Api::<RoleBinding>::default_namespaced(administrator.clone())
-        .create(&parameters, &object(binding))
+    Api::<RoleBinding>::namespaced(administrator.clone(), NAMESPACE)
+        .create(&parameters, &from_json(binding))
         .await
         .expect("a RoleBinding");
-}
-
-fn object<K: DeserializeOwned>(value: Value) -> K {
-    serde_json::from_value(value).expect("an object")
 }
