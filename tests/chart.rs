@@ -12,7 +12,7 @@ mod arguments;
 mod chosen;
 #[path = "chart/cluster.rs"]
 mod cluster;
-#[path = "support/control_plane.rs"]
+#[path = "cluster/support/control_plane.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod control_plane;
 #[path = "chart/dashboard.rs"]

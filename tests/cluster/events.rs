@@ -13,9 +13,9 @@ use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
 use zonewise::controller::events::{CONTROLLER, ServiceSet};
 
-use crate::plane::Plane;
 use crate::support::leader::{Leader, quick, set};
 use crate::support::objects::from_json;
+use crate::support::plane::Plane;
 
 struct Cluster {
     admin: Client,

@@ -14,8 +14,8 @@ use zonewise::controller::lease::{self, Candidate, Claim, LeaseSettings};
 
 use claims::Observer;
 
-use crate::plane::Plane;
 use crate::support::objects::from_json;
+use crate::support::plane::Plane;
 use crate::support::wait::eventually;
 
 const NAMESPACE: &str = "one-leader";

@@ -27,8 +27,6 @@ mod install;
 mod kube_proxy;
 mod lease;
 
-mod plane;
-#[path = "../support/mod.rs"]
 mod support;
 mod validation;
 

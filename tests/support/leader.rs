@@ -12,7 +12,7 @@ use zonewise::controller::events::{Events, Outcome, Pace, ServiceSet, State};
 /// A replica that leads until the end of the test.
 pub struct Leader {
     pub events: Arc<Events>,
-    running: JoinHandle<()>,
+    pub running: JoinHandle<()>,
 }
 
 impl Leader {

@@ -9,8 +9,8 @@ use rcgen::{
 
 use super::load;
 use super::stage::{Stage, number};
-use crate::plane::Plane;
 use crate::support::control_plane::ClientLimits;
+use crate::support::plane::Plane;
 use crate::support::proxy::Proxy;
 use crate::support::wait::eventually;
 use crate::support::world::create_first_nodes;

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use zonewise::controller::certificates::contents::Contents;
 
-use crate::plane::Plane;
 use crate::support::metrics;
 use crate::support::objects::{self, from_json};
+use crate::support::plane::Plane;
 use crate::support::replica::{Certificates, Replica};
 use crate::support::wait::within;
 use crate::support::webhook::Registration;
@@ -296,9 +296,9 @@ impl Stage {
         entries.into_iter().filter(is_by_it).collect()
     }
 
-    /// How many writes of slices the API server refused, or stored without an answer of the webhook.
-    pub fn failed_open(&self) -> usize {
-        self.plane.audit.faults(&self.name).len()
+    /// Writes of slices that the API server refused, or stored without an answer of the webhook.
+    pub fn faults(&self) -> Vec<String> {
+        self.plane.audit.faults(&self.name)
     }
 
     /// A Service whose slices are written by hand.

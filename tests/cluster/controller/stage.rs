@@ -17,11 +17,11 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::plane::Plane;
 use crate::support::audit::AuditLog;
 use crate::support::control_plane::ClientLimits;
 use crate::support::endpoint::spread;
 use crate::support::objects::{self, SERVICE_NAME, ZONES, from_json};
+use crate::support::plane::Plane;
 use crate::support::proxy::Proxy;
 use crate::support::replica::{Certificates, Replica};
 use crate::support::wait::{eventually, within};

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use super::helm::{Helm, said, text};
 use super::pods::Pods;
 use super::tools::root;
-use crate::plane::Plane;
 use crate::support::objects::{self, ZONES, from_json};
+use crate::support::plane::Plane;
 use crate::support::proxy::Proxy;
 use crate::support::{metrics, webhook, world};
 

@@ -13,9 +13,9 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::plane::Shared;
 use crate::support::metrics;
 use crate::support::objects::{TOPOLOGY_MODE, from_json};
+use crate::support::plane::Shared;
 use crate::support::replica::Replica;
 use crate::support::scene::Scene;
 use crate::support::wait::eventually;

@@ -7,9 +7,9 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::Mutex;
 
-use crate::support::audit::AuditLog;
-use crate::support::control_plane::{ClientLimits, ControlPlane};
-use crate::support::world::create_first_nodes;
+use super::audit::AuditLog;
+use super::control_plane::{ClientLimits, ControlPlane};
+use super::world::create_first_nodes;
 
 /// A value that tests have in common. It ends with the last test that uses it, as a static never does: processes would
 /// outlive the tests.
@@ -39,7 +39,7 @@ pub struct Plane {
     pub client: Client,
     /// The API server's audit log.
     pub audit: AuditLog,
-    control_plane: ControlPlane,
+    running: ControlPlane,
 }
 
 impl Plane {
@@ -72,13 +72,13 @@ impl Plane {
         Self {
             client: control_plane.client().await,
             audit: AuditLog::at(control_plane.ready.audit_log.clone()),
-            control_plane,
+            running: control_plane,
         }
     }
 
     /// An administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
-        &self.control_plane.ready.kubeconfig
+        &self.running.ready.kubeconfig
     }
 
     /// Writes a kubeconfig whose user impersonates `user`, for a process.

@@ -51,16 +51,12 @@ pub struct Use {
     pub node: String,
     /// The node's zone, `""` where it has none.
     pub zone: String,
-    /// `IPv4` or `IPv6`.
-    pub address_type: String,
     /// The name of the port.
     pub port: String,
     /// Its protocol.
     pub protocol: String,
     /// For traffic policy Cluster; nothing where the Service does not have it or no endpoint has the port.
     pub cluster: Option<Vec<Used>>,
-    /// For traffic policy Local, alike.
-    pub local: Option<Vec<Used>>,
 }
 
 /// The program that answers.

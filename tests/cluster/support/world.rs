@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use super::audit::AuditLog;
 use super::objects::{self, ZONES};
+use super::plane::{Plane, Shared};
 use super::proxy::Proxy;
 use super::replica::{Certificates, Replica};
 use super::scene::Scene;
 use super::wait::eventually;
 use super::webhook::Registration;
 use super::{endpoint, metrics, slices};
-use crate::plane::{Plane, Shared};
 
 /// The label of a namespace that ties it to a world.
 pub const WORLD: &str = "zonewise.test/world";

@@ -78,11 +78,11 @@ impl Write {
         code >= 400 && code != 404 && code != 409
     }
 
-    /// Whether the API server did without the webhook.
-    fn failed_open(&self) -> bool {
-        self.annotations
-            .keys()
-            .any(|key| key.starts_with("failed-open."))
+    /// Which webhook the API server did without, as the audit log says it.
+    fn failed_open(&self) -> Option<&str> {
+        let mut annotations = self.annotations.iter();
+        let found = annotations.find(|(key, _)| key.starts_with("failed-open."));
+        found.map(|(_, value)| value.as_str())
     }
 
     fn is_update_by_controller(&self, namespace: &str, name: &str) -> bool {
@@ -149,8 +149,8 @@ impl AuditLog {
                 .iter()
                 .filter(|write| write.object_ref.namespace == namespace);
             let refused = ours.clone().filter(|write| write.is_refused());
-            let past = ours.filter(|write| write.failed_open());
-            let past = past.map(|write| format!("{write} (past the webhook)"));
+            let past =
+                ours.filter_map(|write| Some(format!("{write}, without {}", write.failed_open()?)));
             refused.map(ToString::to_string).chain(past).collect()
         })
     }
