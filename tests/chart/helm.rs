@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::tools::{chart, tool};
+use super::tools::{chart, found, tool};
 
 /// A helm with nobody's settings.
 pub struct Helm {
@@ -52,9 +52,11 @@ impl Helm {
         Self::at(tool("ZONEWISE_HELM_3", "helm", "v3.", "helm"))
     }
 
-    /// Both.
-    pub fn both() -> [Self; 2] {
-        [Self::four(), Self::three()]
+    /// Version 4, and version 3 where it is built: `make ci` builds it.
+    pub fn all() -> Vec<Self> {
+        let three = found("ZONEWISE_HELM_3", "helm", "v3.", "helm");
+        let three = three.map(Self::at);
+        [Self::four()].into_iter().chain(three).collect()
     }
 
     fn at(program: PathBuf) -> Self {

@@ -1,47 +1,16 @@
-//! Odd names of releases and namespaces.
+//! Unusual names of releases and namespaces.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::helm::{Helm, Objects, Release};
-use super::values::{certificates, merged};
-
-/// Releases and namespaces that Helm and Kubernetes allow, and values with names.
-pub fn odd() -> Vec<(Release, Value)> {
-    let long = "r".repeat(53);
-    let namespace = "n".repeat(63);
-    let mut odd: Vec<(Release, Value)> = [
-        ("a", "b"),
-        ("1st", "0"),
-        // Numbers and a truth, if YAML is left to guess.
-        ("123", "1e3"),
-        ("true", "null"),
-        ("my.release.v2", "my-namespace"),
-        ("zonewise-prod", "zonewise-prod"),
-        ("9-zonewise", "kube-system"),
-        (long.as_str(), namespace.as_str()),
-    ]
-    .into_iter()
-    .map(|(name, namespace)| (Release::new(name, namespace), json!({})))
-    .collect();
-    let release = || Release::new(&long, &namespace);
-    odd.push((release(), json!({"nameOverride": "o".repeat(63)})));
-    odd.push((
-        release(),
-        json!({"fullnameOverride": "f".repeat(63), "namespaceOverride": "0-0"}),
-    ));
-    odd.push((
-        release(),
-        json!({"nameOverride": format!("{}-{}", "o".repeat(8), "p".repeat(54))}),
-    ));
-    odd
-}
+use super::values::{certificates, merged, unusual_names};
 
 #[test]
 fn certificates_are_for_the_name_that_the_api_server_calls() {
     let helm = Helm::four();
-    for (release, values) in odd() {
+    for (release, values) in unusual_names() {
         let objects = helm.objects(&release, &values);
         let service = objects.the("Service");
         let (name, namespace) = (
@@ -84,7 +53,7 @@ fn is_a_service_name(name: &str) -> bool {
 
 #[test]
 fn every_name_that_is_spoken_of_is_the_name_of_something() {
-    for (release, values) in odd() {
+    for (release, values) in unusual_names() {
         let objects = Helm::four().objects(&release, &values);
         let name_of = |kind: &str| text(&objects.the(kind)["metadata"]["name"]);
         assert_eq!(

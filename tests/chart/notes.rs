@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use super::helm::{Helm, Objects, Release};
 use super::program::zonewise;
 use super::render::test_pod;
-use super::tools::{chart, text_of};
-use super::umbrella::copy;
+use super::tools::{chart, copy, text_of};
+
 use super::values::merged;
 
 /// NOTES, which helm shows of an installation alone: so a copy of the chart has them in an object.
@@ -76,7 +76,7 @@ fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
         .collect();
     assert_eq!(lacks, Vec::<&&str>::new());
     let without_test = merged(&values, &json!({"helmTest": {"enabled": false}}));
-    for helm in Helm::both() {
+    for helm in Helm::all() {
         let notes = notes(&helm, &without_test);
         let line = notes
             .lines()

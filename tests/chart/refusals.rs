@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::helm::{Helm, Release};
 use super::values::{CA, at, certificates, merged, ways};
 
-/// Asserts that both helms refuse the values with these words.
+/// Asserts that helm refuses the values with these words.
 pub fn refused(values: &Value, words: &str) {
-    for helm in Helm::both() {
+    for helm in Helm::all() {
         let said = helm.template(&Release::usual(), values);
         let said = said.expect_err(&format!("{values} is refused"));
         assert!(said.contains(words), "{values}: {said:?} has no {words:?}");

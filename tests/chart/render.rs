@@ -7,8 +7,8 @@ use super::tools::{root, text_of};
 use super::values::{CA, base64, certificates, everything, merged, ways};
 
 #[test]
-fn both_helms_lint_it() {
-    for helm in Helm::both() {
+fn helm_lints_it() {
+    for helm in Helm::all() {
         for values in [json!({}), everything()] {
             helm.lint(&values)
                 .unwrap_or_else(|said| panic!("{values}: {said}"));
@@ -17,8 +17,9 @@ fn both_helms_lint_it() {
 }
 
 #[test]
+#[ignore = "needs helm 3: make ci"]
 fn two_renders_are_the_same_to_the_byte_and_helm_3_and_4_agree() {
-    let helms = Helm::both();
+    let helms = [Helm::four(), Helm::three()];
     let release = Release::usual();
     for values in ways() {
         let rendered = helms.each_ref().map(|helm| {
@@ -161,7 +162,7 @@ fn whole_numbers_stay_whole_from_a_million_on() {
         "certificates": {"selfManaged": {"certificateLifetime": "438000h", "caLifetime": "876000h"}},
         "prometheusRule": {"enabled": true, "certificateExpiryHours": 140_000},
     });
-    for helm in Helm::both() {
+    for helm in Helm::all() {
         let text = helm
             .template(&Release::usual(), &values)
             .expect("it renders");

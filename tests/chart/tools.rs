@@ -1,6 +1,7 @@
 //! Programs and files that `make` provides.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The root of the project.
 pub fn root() -> &'static Path {
@@ -18,25 +19,36 @@ pub fn text_of(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What `variable` names, or else the newest of `.cache/FOLDER/VERSION…/NAME` that `make chart-tools` left.
+/// Copies a folder.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-R").arg(from).arg(to).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "cp -R {} failed",
+        from.display()
+    );
+}
+
+/// What `variable` names, or else the newest of `.cache/FOLDER/VERSION…/NAME` that make built.
+///
+/// # Panics
+/// When there is none.
 pub fn tool(variable: &str, folder: &str, version: &str, name: &str) -> PathBuf {
+    found(variable, folder, version, name).unwrap_or_else(|| {
+        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
+    })
+}
+
+/// The same, or nothing.
+pub fn found(variable: &str, folder: &str, version: &str, name: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
-        return path.into();
+        return Some(path.into());
     }
     let kept = root().join(".cache").join(folder);
     let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
     let of_version =
         versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(version));
-    let found = of_version
-        .map(|entry| entry.path().join(name))
-        .filter(|path| path.exists());
-    found
-        .max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok())
-        .unwrap_or_else(|| {
-            panic!(
-                "The tests of the chart need their tools: run `make chart-tools`, or set {variable} (looked for \
-                 {}/{version}*/{name}).",
-                kept.display()
-            )
-        })
+    let paths = of_version.map(|entry| entry.path().join(name));
+    let built = paths.filter(|path| path.exists());
+    built.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok())
 }

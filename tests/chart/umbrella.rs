@@ -1,23 +1,12 @@
 //! The chart as a part of another.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::helm::{Helm, Objects, Release};
-use super::tools::chart;
-
-/// Copies a folder.
-pub fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-R").arg(from).arg(to).status();
-    assert!(
-        copied.is_ok_and(|status| status.success()),
-        "cp -R {} failed",
-        from.display()
-    );
-}
+use super::tools::{chart, copy};
 
 const UMBRELLA: &str = "\
 apiVersion: v2
@@ -54,7 +43,7 @@ fn any_alias_that_helm_takes_gives_names_that_kubernetes_takes() {
             chart: chart.clone(),
             ..Release::new("platform", "platform")
         };
-        for helm in Helm::both() {
+        for helm in Helm::all() {
             let objects = helm.objects(&release, &json!({alias: {"mode": "Observe"}}));
             let webhook = objects.the("MutatingWebhookConfiguration");
             assert_eq!(webhook["metadata"]["name"], format!("platform.{name}"));
@@ -87,7 +76,7 @@ fn global_and_enabled_pass_and_do_what_they_say() {
         ..Release::new("platform", "platform")
     };
     let global = json!({"imageRegistry": "registry.example", "imagePullSecrets": ["pull"], "storageClass": "fast", "cattle": {"id": 1}});
-    for helm in Helm::both() {
+    for helm in Helm::all() {
         let on = json!({"global": global, "zonewise": {"enabled": true, "mode": "Observe"}});
         let objects = helm.objects(&release, &on);
         assert_eq!(objects.flag("--mode"), Some("Observe"));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::helm::Release;
 use super::tools::text_of;
 
 /// `{"a": {"b": value}}` of `a.b`.
@@ -115,4 +116,35 @@ pub fn ways() -> Vec<Value> {
 pub fn base64(text: &str) -> String {
     use ::base64::Engine as _;
     ::base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+/// Releases and namespaces that Helm and Kubernetes allow, and values with names.
+pub fn unusual_names() -> Vec<(Release, Value)> {
+    let long = "r".repeat(53);
+    let namespace = "n".repeat(63);
+    let mut names: Vec<(Release, Value)> = [
+        ("a", "b"),
+        ("1st", "0"),
+        // Numbers and a truth, if YAML is left to guess.
+        ("123", "1e3"),
+        ("true", "null"),
+        ("my.release.v2", "my-namespace"),
+        ("zonewise-prod", "zonewise-prod"),
+        ("9-zonewise", "kube-system"),
+        (long.as_str(), namespace.as_str()),
+    ]
+    .into_iter()
+    .map(|(name, namespace)| (Release::new(name, namespace), json!({})))
+    .collect();
+    let release = || Release::new(&long, &namespace);
+    names.push((release(), json!({"nameOverride": "o".repeat(63)})));
+    names.push((
+        release(),
+        json!({"fullnameOverride": "f".repeat(63), "namespaceOverride": "0-0"}),
+    ));
+    names.push((
+        release(),
+        json!({"nameOverride": format!("{}-{}", "o".repeat(8), "p".repeat(54))}),
+    ));
+    names
 }

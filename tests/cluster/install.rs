@@ -7,21 +7,13 @@
 //! Needs helm 4 (`make chart-tools`).
 
 mod hangs;
-#[path = "../chart/helm.rs"]
-#[allow(dead_code, reason = "the tests of the chart use the rest")]
-mod helm;
 mod helm_test;
 mod hints;
 mod installation;
 mod life;
 mod permissions;
 mod pods;
-#[path = "../chart/remains.rs"]
-mod remains;
 mod site;
-#[path = "../chart/tools.rs"]
-#[allow(dead_code, reason = "the tests of the chart use the rest")]
-mod tools;
 
 use std::time::Instant;
 

@@ -19,6 +19,7 @@ macro_rules! scenes {
 
 mod admission;
 mod certificates;
+mod chart;
 mod check;
 mod controller;
 mod events;

@@ -1,6 +1,7 @@
 //! An API server that shows a certificate of its own, set up as docs/certificates.md says.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -64,7 +65,7 @@ fn an_api_server_that_shows_its_certificate_gets_answers() {
 async fn answers() {
     const REJECTED: &str = "zonewise_rejected_requests_total";
     let dir = tempfile::TempDir::new().expect("a temporary folder can be made");
-    let plane = Plane::alone_with(ClientLimits::Usual, vec![set_up(dir.path())]).await;
+    let plane = Arc::new(Plane::start_with(ClientLimits::Usual, vec![set_up(dir.path())]).await);
     create_first_nodes(&plane.client).await;
     let stage = Stage::on(plane, "zonewise").await;
     let asked = |replica| {

@@ -53,7 +53,7 @@ impl Stage {
 
     /// The same with these limits of Kubernetes' controllers.
     pub async fn start_with(nodes: [usize; 3], limits: ClientLimits) -> Self {
-        let plane = Plane::alone_with(limits, Vec::new()).await;
+        let plane = Arc::new(Plane::start_with(limits, Vec::new()).await);
         let dir = TempDir::new().expect("a temporary folder can be made");
         let stage = Self {
             proxy: None,

@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::helm::said;
 use super::installation::command;
 use super::permissions::Account;
 use super::pods::texts;
 use super::site::{Site, json_of};
+use crate::chart::helm::said;
 use crate::support::program::zonewise;
 use crate::support::wait::eventually;
 

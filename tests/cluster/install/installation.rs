@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use super::hints;
 use super::pods;
 use super::site::{Site, held, json_of};
-use super::tools::text_of;
+use crate::chart::tools::text_of;
 use crate::support::http;
 use crate::support::wait::eventually;
 

@@ -9,12 +9,12 @@ use kube::Client;
 use kube::api::Api;
 use serde_json::{Value, json};
 
-use super::helm::{Release, text};
 use super::hints;
 use super::pods::roll_out;
-use super::remains::remains;
 use super::site::{SHOP, Site, held};
-use super::tools::{chart, text_of};
+use crate::chart::helm::{Release, text};
+use crate::chart::remains::remains;
+use crate::chart::tools::{chart, text_of};
 use crate::support::program::zonewise;
 use crate::support::slices;
 use crate::support::wait::eventually;
@@ -177,7 +177,7 @@ async fn strip(site: &Site) {
     let mut command = zonewise();
     command.args(["strip", "-A", "--yes", "--kubeconfig", &kubeconfig]);
     let output = tokio::task::block_in_place(|| command.output()).expect("zonewise runs");
-    let told = super::helm::said(&output).unwrap_or_else(|said| panic!("{said}"));
+    let told = crate::chart::helm::said(&output).unwrap_or_else(|said| panic!("{said}"));
     assert!(told.contains("shop/by-hand-1 lost 9 hints\n"), "{told}");
     assert_eq!(
         slices::unhinted(&hints::slices_of(site, "by-hand").await),

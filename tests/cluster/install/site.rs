@@ -13,9 +13,9 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::helm::{Helm, said, text};
 use super::pods::Pods;
-use super::tools::root;
+use crate::chart::helm::{Helm, said, text};
+use crate::chart::tools::root;
 use crate::support::objects::{self, ZONES, from_json};
 use crate::support::plane::Plane;
 use crate::support::proxy::Proxy;
@@ -45,7 +45,7 @@ pub struct Site {
 impl Site {
     /// A cluster of three zones with nothing prepared.
     pub async fn start() -> Self {
-        let plane = Plane::alone().await;
+        let plane = Arc::new(Plane::start().await);
         let client = plane.client.clone();
         let namespace: Namespace = from_json(json!({"metadata": {"name": SHOP}}));
         let namespaces: Api<Namespace> = Api::all(client.clone());

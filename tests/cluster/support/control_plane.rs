@@ -50,30 +50,12 @@ impl ControlPlane {
     const READY_WITHIN: Duration = Duration::from_mins(3);
     const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-    /// Starts it and waits until it is ready.
+    /// Starts it with these limits of the controllers and further arguments of the API server, and waits until it is ready.
     ///
     /// # Panics
     /// When there is no program to start or it is not ready in time.
     #[must_use]
-    pub fn start() -> Self {
-        Self::start_with(ClientLimits::Usual)
-    }
-
-    /// The same with these limits of the controllers.
-    ///
-    /// # Panics
-    /// As [`Self::start`].
-    #[must_use]
-    pub fn start_with(limits: ClientLimits) -> Self {
-        Self::start_by(limits, &[])
-    }
-
-    /// The same with further arguments of the API server.
-    ///
-    /// # Panics
-    /// As [`Self::start`].
-    #[must_use]
-    pub fn start_by(limits: ClientLimits, api_server: &[String]) -> Self {
+    pub fn start(limits: ClientLimits, api_server: &[String]) -> Self {
         let program = program();
         let further = api_server
             .iter()

@@ -48,25 +48,21 @@ impl Plane {
         static SHARED: Shared<Plane> = Shared::new();
         SHARED
             .get(async || {
-                let plane = Self::start(ClientLimits::Usual, Vec::new()).await;
+                let plane = Self::start().await;
                 create_first_nodes(&plane.client).await;
                 plane
             })
             .await
     }
 
-    /// One of its own for a scene, with nothing in it.
-    pub async fn alone() -> Arc<Self> {
-        Self::alone_with(ClientLimits::Usual, Vec::new()).await
+    /// Another one, with nothing in it.
+    pub async fn start() -> Self {
+        Self::start_with(ClientLimits::Usual, Vec::new()).await
     }
 
     /// The same with these client limits of the controllers and further arguments of the API server.
-    pub async fn alone_with(limits: ClientLimits, api_server: Vec<String>) -> Arc<Self> {
-        Arc::new(Self::start(limits, api_server).await)
-    }
-
-    async fn start(limits: ClientLimits, api_server: Vec<String>) -> Self {
-        let start = move || ControlPlane::start_by(limits, &api_server);
+    pub async fn start_with(limits: ClientLimits, api_server: Vec<String>) -> Self {
+        let start = move || ControlPlane::start(limits, &api_server);
         let control_plane = tokio::task::spawn_blocking(start).await;
         let control_plane = control_plane.expect("the control plane starts");
         Self {

@@ -43,7 +43,7 @@ impl World {
     /// Starts everything: three zones of 4 CPUs, each with a node (`node-a`) whose pods have IPv4 addresses and one
     /// (`dual-a`) whose pods have both kinds.
     pub async fn start() -> Self {
-        let plane = Plane::alone().await;
+        let plane = Arc::new(Plane::start().await);
         create_first_nodes(&plane.client).await;
         let world = Self::on(plane, "zonewise", Registration::everywhere("zonewise")).await;
         world.knows_nodes(6).await;

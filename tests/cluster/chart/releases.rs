@@ -9,13 +9,12 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::cluster::{api_for, cluster};
 use super::helm::{Helm, Release, text};
 use super::remains::remains;
-use super::tools::text_of;
-use super::umbrella::copy;
+use super::tools::{copy, text_of};
 use super::values::{CA, base64};
-use super::wait::eventually;
+use super::{api_for, plane};
+use crate::support::wait::eventually;
 
 /// What the leader puts into the webhook configuration.
 const BUNDLE: &str =
@@ -175,7 +174,8 @@ fn older_chart(folder: &Path) -> PathBuf {
 }
 
 async fn live(helm: &Helm, name: &str) {
-    let (client, kubeconfig) = cluster().await;
+    let plane = plane().await;
+    let (client, kubeconfig) = (plane.client.clone(), plane.kubeconfig());
     let release = Release::new(name, &format!("{name}-lives"));
     let installed = Installed {
         helm,
@@ -257,48 +257,58 @@ async fn live(helm: &Helm, name: &str) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_of_helm_4_lives_and_leaves_nothing() {
-    live(&Helm::four(), "zonewise-four").await;
+#[test]
+fn a_release_of_helm_4_lives_and_leaves_nothing() {
+    crate::run(async {
+        live(&Helm::four(), "zonewise-four").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_of_helm_3_lives_and_leaves_nothing() {
-    live(&Helm::three(), "zonewise-three").await;
+#[test]
+#[ignore = "needs helm 3: make ci"]
+fn a_release_of_helm_3_lives_and_leaves_nothing() {
+    crate::run(async {
+        live(&Helm::three(), "zonewise-three").await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_release_of_helm_3_goes_on_under_helm_4() {
-    let (client, kubeconfig) = cluster().await;
-    let release = Release::new("zonewise-moved", "zonewise-moved-lives");
-    let values = |seconds: u32| json!({"webhook": {"timeoutSeconds": seconds}});
-    let three = Helm::three();
-    let before = Installed {
-        helm: &three,
-        release: release.clone(),
-        client: client.clone(),
-        kubeconfig,
-    };
-    before.install(&release.chart, &values(2));
-    before.lead().await;
-    let four = Helm::four();
-    let after = Installed {
-        helm: &four,
-        release,
-        client,
-        kubeconfig,
-    };
-    after.upgrade(&values(3));
-    assert_eq!(after.ca_bundle().await, BUNDLE);
-    assert_eq!(
-        after.webhook().await.expect("it is there")["timeoutSeconds"],
-        3
-    );
+#[test]
+#[ignore = "needs helm 3: make ci"]
+fn a_release_of_helm_3_goes_on_under_helm_4() {
+    crate::run(async {
+        let plane = plane().await;
+        let (client, kubeconfig) = (plane.client.clone(), plane.kubeconfig());
+        let release = Release::new("zonewise-moved", "zonewise-moved-lives");
+        let values = |seconds: u32| json!({"webhook": {"timeoutSeconds": seconds}});
+        let three = Helm::three();
+        let before = Installed {
+            helm: &three,
+            release: release.clone(),
+            client: client.clone(),
+            kubeconfig,
+        };
+        before.install(&release.chart, &values(2));
+        before.lead().await;
+        let four = Helm::four();
+        let after = Installed {
+            helm: &four,
+            release,
+            client,
+            kubeconfig,
+        };
+        after.upgrade(&values(3));
+        assert_eq!(after.ca_bundle().await, BUNDLE);
+        assert_eq!(
+            after.webhook().await.expect("it is there")["timeoutSeconds"],
+            3
+        );
+    });
 }
 
 /// From certificates of zonewise's own to provided ones and back, by the way that docs/upgrading.md says.
 async fn to_provided_and_back(helm: &Helm, name: &str, straight: impl Fn(Result<String, String>)) {
-    let (client, kubeconfig) = cluster().await;
+    let plane = plane().await;
+    let (client, kubeconfig) = (plane.client.clone(), plane.kubeconfig());
     let provided = json!({"secretName": "mine", "caBundle": CA});
     let provided = json!({"certificates": {"mode": "provided", "provided": provided}});
     let release = Release::new(name, &format!("{name}-lives"));
@@ -320,20 +330,25 @@ async fn to_provided_and_back(helm: &Helm, name: &str, straight: impl Fn(Result<
     assert_eq!(installed.ca_bundle().await, BUNDLE);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn under_helm_4_another_way_to_certificates_needs_the_webhook_off_in_between() {
-    let conflict = |said: Result<String, String>| {
-        let said = said.expect_err("it is a conflict");
-        assert!(said.contains("conflict with \"zonewise\""), "{said}");
-        assert!(said.contains("caBundle"), "{said}");
-    };
-    to_provided_and_back(&Helm::four(), "zonewise-other-four", conflict).await;
+#[test]
+fn under_helm_4_another_way_to_certificates_needs_the_webhook_off_in_between() {
+    crate::run(async {
+        let conflict = |said: Result<String, String>| {
+            let said = said.expect_err("it is a conflict");
+            assert!(said.contains("conflict with \"zonewise\""), "{said}");
+            assert!(said.contains("caBundle"), "{said}");
+        };
+        to_provided_and_back(&Helm::four(), "zonewise-other-four", conflict).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn under_helm_3_another_way_to_certificates_may_go_straight() {
-    let goes = |said: Result<String, String>| assert!(said.is_ok(), "{said:?}");
-    to_provided_and_back(&Helm::three(), "zonewise-other-three", goes).await;
+#[test]
+#[ignore = "needs helm 3: make ci"]
+fn under_helm_3_another_way_to_certificates_may_go_straight() {
+    crate::run(async {
+        let goes = |said: Result<String, String>| assert!(said.is_ok(), "{said:?}");
+        to_provided_and_back(&Helm::three(), "zonewise-other-three", goes).await;
+    });
 }
 
 /// The chart with a webhook of another name.
@@ -348,27 +363,30 @@ fn renamed_webhook(folder: &Path) -> PathBuf {
     chart
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn under_helm_4_a_webhook_of_another_name_is_refused_while_the_ca_bundle_is_there() {
-    let (client, kubeconfig) = cluster().await;
-    let helm = Helm::four();
-    let mut installed = Installed {
-        helm: &helm,
-        release: Release::new("zonewise-renamed", "zonewise-renamed-lives"),
-        client,
-        kubeconfig,
-    };
-    installed.install(&installed.release.chart, &json!({}));
-    installed.lead().await;
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    installed.release.chart = renamed_webhook(folder.path());
-    let said = installed
-        .try_upgrade(&json!({}))
-        .expect_err("it is refused");
-    assert!(said.contains("sideEffects: Required value"), "{said}");
-    assert_eq!(installed.ca_bundle().await, BUNDLE);
-    installed.upgrade(&json!({"mode": "Off"}));
-    installed.upgrade(&json!({}));
-    let webhook = installed.webhook().await.expect("it is there");
-    assert_eq!(webhook["name"], "slices.zonewise.dev");
+#[test]
+fn under_helm_4_a_webhook_of_another_name_is_refused_while_the_ca_bundle_is_there() {
+    crate::run(async {
+        let plane = plane().await;
+        let (client, kubeconfig) = (plane.client.clone(), plane.kubeconfig());
+        let helm = Helm::four();
+        let mut installed = Installed {
+            helm: &helm,
+            release: Release::new("zonewise-renamed", "zonewise-renamed-lives"),
+            client,
+            kubeconfig,
+        };
+        installed.install(&installed.release.chart, &json!({}));
+        installed.lead().await;
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        installed.release.chart = renamed_webhook(folder.path());
+        let said = installed
+            .try_upgrade(&json!({}))
+            .expect_err("it is refused");
+        assert!(said.contains("sideEffects: Required value"), "{said}");
+        assert_eq!(installed.ca_bundle().await, BUNDLE);
+        installed.upgrade(&json!({"mode": "Off"}));
+        installed.upgrade(&json!({}));
+        let webhook = installed.webhook().await.expect("it is there");
+        assert_eq!(webhook["name"], "slices.zonewise.dev");
+    });
 }

@@ -1,6 +1,25 @@
-//! The control plane that the tests of this program share, with the CRDs of what the chart may bring.
+//! The chart by the real helm on the real API server. These scenes share a control plane of their own: what the chart installs
+//! is for the whole cluster.
+//!
+//! Needs helm 4 and CRDs (`make chart-tools`). Scenes that need helm 3 are ignored; `make ci` runs them too.
 
-use std::path::Path;
+mod api_server;
+mod chosen;
+#[path = "../chart/helm.rs"]
+#[allow(dead_code, reason = "the tests of the chart alone use the rest")]
+pub mod helm;
+mod releases;
+pub mod remains;
+#[path = "../chart/switches.rs"]
+#[allow(dead_code, reason = "the tests of the chart alone use the rest")]
+mod switches;
+#[path = "../chart/tools.rs"]
+pub mod tools;
+#[path = "../chart/values.rs"]
+#[allow(dead_code, reason = "the tests of the chart alone use the rest")]
+mod values;
+
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -8,32 +27,21 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use super::control_plane::ControlPlane;
-use super::tools::tool;
-use super::wait::eventually;
+use crate::support::plane::{Plane, Shared};
+use crate::support::wait::eventually;
+use tools::tool;
 
-/// Ends with this process, since its standard input does.
-static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-
-/// A client of an administrator, and the kubeconfig.
-pub async fn cluster() -> (Client, &'static Path) {
-    let shared = SHARED.get_or_init(start).await;
-    (shared.client().await, &shared.ready.kubeconfig)
-}
-
-/// The API server's audit log, as far as it is written.
-pub async fn audit_log() -> String {
-    let path = &SHARED.get_or_init(start).await.ready.audit_log;
-    std::fs::read_to_string(path).expect("there is an audit log")
-}
-
-async fn start() -> ControlPlane {
-    let started = tokio::task::spawn_blocking(ControlPlane::start);
-    let control_plane = started.await.expect("the control plane starts");
-    install_crds(&control_plane.client().await).await;
-    control_plane
+/// The control plane, with the CRDs of what the chart may bring.
+async fn plane() -> Arc<Plane> {
+    static SHARED: Shared<Plane> = Shared::new();
+    SHARED
+        .get(async || {
+            let plane = Plane::start().await;
+            install_crds(&plane.client).await;
+            plane
+        })
+        .await
 }
 
 async fn install_crds(client: &Client) {
