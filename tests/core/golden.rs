@@ -64,8 +64,10 @@ fn ten_thousand_reviews_have_the_effects_that_they_had() {
     let lines: String = batches.iter().map(Batch::line).collect();
     let covered: String = coverage
         .iter()
-        .map(|(outcome, times)| format!("{outcome}: {times}\n"))
-        .collect();
+        .map(|(outcome, times)| format!("{outcome}: {times}"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let covered = covered + "\n";
     if is_to_be_written("hashes.txt", &lines) {
         is_to_be_written("coverage.txt", &covered);
     } else {

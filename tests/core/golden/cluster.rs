@@ -132,7 +132,7 @@ fn nodes(dice: &mut Dice, zones: usize) -> Vec<Value> {
     let equal = dice.one_in(2);
     let mut nodes = Vec::new();
     for zone in &ZONES[..zones] {
-        for number in 0..1 + dice.below(3) {
+        for number in 0..=dice.below(3) {
             let cpu = match dice.below(40) {
                 _ if equal => "4",
                 0 => "500m",

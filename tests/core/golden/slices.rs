@@ -151,7 +151,6 @@ impl Slices {
             let own = json!({"forZones": [{"name": own}]});
             let is_ready = endpoint["conditions"]["ready"] != false;
             match kind {
-                0..5 => {}
                 5..8 if is_ready => endpoint["hints"] = own,
                 8..10 if is_ready => endpoint["hints"] = json!({"forZones": [zone(dice)]}),
                 10..12 if is_ready => {
@@ -160,7 +159,6 @@ impl Slices {
                 12 if dice.one_in(2) => endpoint["hints"] = own,
                 13 if dice.one_in(4) => endpoint["hints"] = json!({}),
                 13 if dice.one_in(4) => endpoint["hints"] = Value::Null,
-                13 => endpoint["hints"] = own,
                 14 => endpoint["hints"] = json!({"forZones": [zone(dice)]}),
                 15 if dice.one_in(6) => {
                     endpoint["hints"] = own;
@@ -170,7 +168,7 @@ impl Slices {
                     endpoint["hints"] = json!({"forZones": [{"name": "gone"}]});
                 }
                 15 if dice.one_in(10) => endpoint["hints"] = json!({"forZones": []}),
-                15 => endpoint["hints"] = own,
+                13 | 15 => endpoint["hints"] = own,
                 _ => {}
             }
         }
