@@ -1,8 +1,6 @@
-//! What holds along random traces, and the command `zonewise simulate`.
+//! The command `zonewise simulate`.
 
 #[path = "simulate/command.rs"]
 mod command;
-#[path = "simulate/guarantee.rs"]
-mod guarantee;
 #[path = "support/program.rs"]
 mod program;

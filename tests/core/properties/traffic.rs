@@ -6,7 +6,8 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use zonewise::planner::kube_proxy::{self, ClusterBecause, Mode, Naming, ReadyEndpoint, Traffic};
 
-use crate::{for_all, model};
+use super::model;
+use crate::for_all::for_all;
 
 #[test]
 fn the_mode_of_kube_proxy_tells_which_endpoints_it_uses_and_why() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use zonewise::planner::quantity::{Millicores, parse_cpu};
 
-use crate::for_all;
+use crate::for_all::for_all;
 
 #[test]
 fn any_text_is_a_quantity_of_no_more_than_the_cap_or_an_error() {

@@ -21,7 +21,9 @@ fn held(exact: &str) -> Millicores {
 
 #[test]
 fn five_thousand_strings_parse_as_apimachinery_parses_them() {
-    let lines: Vec<&str> = include_str!("vectors/quantities.jsonl").lines().collect();
+    let lines: Vec<&str> = include_str!("../vectors/quantities.jsonl")
+        .lines()
+        .collect();
     assert_eq!(lines.len(), 5000);
     for line in lines {
         let vector: Vector = serde_json::from_str(line).unwrap();

@@ -72,7 +72,7 @@ impl Vector {
 }
 
 fn vectors() -> Vec<Vector> {
-    let lines = include_str!("vectors/auto-allocations.jsonl").lines();
+    let lines = include_str!("../vectors/auto-allocations.jsonl").lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()

@@ -4,10 +4,12 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use zonewise::decide::Verdict;
 
-use crate::checks::{HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee};
-use crate::cluster::{CLEAR_TWINS, Dice, World, worlds};
-use crate::decisions::has_uneven_ports;
-use crate::{for_all, model};
+use super::checks::{HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee};
+use super::cluster::{CLEAR_TWINS, World, worlds};
+use super::decisions::has_uneven_ports;
+use super::model;
+use crate::dice::Dice;
+use crate::for_all::for_all;
 
 impl World {
     /// Decides on each slice, in any order, and stores what it decided before the next. Behind no port does that break the

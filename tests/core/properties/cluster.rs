@@ -17,6 +17,8 @@ use zonewise::decide::{Decision, Snapshot, Verdict, decide};
 use zonewise::planner::zone_set::ZoneSet;
 use zonewise::settings::Settings;
 
+use crate::dice::Dice;
+
 pub const SERVICE: &str = "shop/web";
 
 /// A cluster with the slices of one Service that opted in.
@@ -430,22 +432,6 @@ pub fn http_slice(number: usize, endpoints: Vec<Endpoint>) -> Slice {
         family: Family::Ipv4,
         ports: Ports::Http,
         endpoints,
-    }
-}
-
-/// Numbers without a pattern (`SplitMix64`), for orders that need not shrink.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        (1..items.len()).for_each(|last| items.swap(last, self.below(last + 1)));
     }
 }
 

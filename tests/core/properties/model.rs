@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Endpoint, Family, NodeState, Place, Ports, Slice, World};
+use super::cluster::{Endpoint, Family, NodeState, Place, Ports, Slice, World};
 
 /// A threshold in millionths of the average load.
 pub const KUBERNETES: u32 = 200_000;

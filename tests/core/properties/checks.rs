@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Family, Hints, World};
-use crate::model::{self, KUBERNETES, PortName, Spot};
+use super::cluster::{Family, Hints, World};
+use super::model::{self, KUBERNETES, PortName, Spot};
 
 /// The CPU of each zone by name.
 pub type Cpus = BTreeMap<String, u64>;

@@ -16,8 +16,6 @@ mod checks;
 mod cluster;
 #[path = "properties/decisions.rs"]
 mod decisions;
-#[path = "support/for_all.rs"]
-mod for_all;
 #[path = "properties/json.rs"]
 mod json;
 #[path = "properties/model.rs"]
@@ -36,5 +34,3 @@ mod quantities;
 mod rounds;
 #[path = "properties/traffic.rs"]
 mod traffic;
-
-use for_all::for_all;

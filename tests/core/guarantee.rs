@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
 use zonewise::cluster::store::StoreRules;
 use zonewise::planner::heuristic::Heuristic;
 use zonewise::settings::Settings;
@@ -11,6 +10,8 @@ use zonewise::simulate::generate::{Shape, generate};
 use zonewise::simulate::measures::State;
 use zonewise::simulate::player::{Player, Write};
 use zonewise::simulate::trace::{Event, Trace};
+
+use crate::for_all::{for_all, is_often};
 
 /// Small Services are the hard ones, and short traces make many.
 fn traces() -> impl Strategy<Value = Trace> {
@@ -71,46 +72,37 @@ fn changes_capacity(event: &Event) -> bool {
     )
 }
 
-fn for_all(cases: u32, heuristic: Heuristic, slice_size: usize) {
-    let config = ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(20_260_101),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+fn for_all_traces(cases: u32, heuristic: Heuristic, slice_size: usize) {
     let hinted = Cell::new(0);
-    let check = |trace: Trace| -> TestCaseResult {
+    for_all(cases, traces(), |trace| {
         hinted.set(hinted.get() + check(&trace, heuristic, slice_size)?);
         Ok(())
-    };
-    if let Err(failure) = TestRunner::new(config).run(&traces(), check) {
-        panic!("{failure}");
-    }
+    });
+    let hinted = hinted.get();
     assert!(
-        hinted.get() > cases,
-        "{} of many states are hinted",
-        hinted.get()
+        is_often(hinted, cases),
+        "{hinted} of many states are hinted"
     );
 }
 
 #[test]
 fn the_guarantee_holds_after_every_event_and_decisions_stay_with_one_slice() {
-    for_all(10_000, Heuristic::Auto, 100);
+    for_all_traces(10_000, Heuristic::Auto, 100);
 }
 
 #[test]
 fn the_guarantee_holds_after_every_event_and_decisions_stay_with_several_slices() {
-    for_all(10_000, Heuristic::Auto, 5);
+    for_all_traces(10_000, Heuristic::Auto, 5);
 }
 
 #[test]
 fn no_endpoint_that_is_shared_is_above_the_ceiling_with_one_slice() {
-    for_all(3_000, Heuristic::Overlap, 100);
-    for_all(1_000, Heuristic::PreferZone, 100);
+    for_all_traces(3_000, Heuristic::Overlap, 100);
+    for_all_traces(1_000, Heuristic::PreferZone, 100);
 }
 
 #[test]
 fn no_endpoint_that_is_shared_is_above_the_ceiling_with_several_slices() {
-    for_all(3_000, Heuristic::Overlap, 5);
-    for_all(1_000, Heuristic::PreferZone, 5);
+    for_all_traces(3_000, Heuristic::Overlap, 5);
+    for_all_traces(1_000, Heuristic::PreferZone, 5);
 }
