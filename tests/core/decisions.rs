@@ -1,6 +1,5 @@
 //! What is decided for a slice, and what its patch does, on clusters that fit a screen.
 
-#[path = "decisions/heuristics.rs"]
 mod heuristics;
 
 use std::path::Path;

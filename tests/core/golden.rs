@@ -3,13 +3,9 @@
 //! The files in `tests/golden` hold what was answered when they were written. A hash covers what an answer does (allowed, patch,
 //! verdict, reason, warnings by number), not the sentences in it. So a change that only moves code or rewords a message passes.
 
-#[path = "golden/answers.rs"]
 mod answers;
-#[path = "golden/cluster.rs"]
 mod cluster;
-#[path = "golden/reviews.rs"]
 mod reviews;
-#[path = "golden/slices.rs"]
 mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};

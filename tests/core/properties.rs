@@ -10,27 +10,15 @@
     reason = "all numbers that are cast here are small"
 )]
 
-#[path = "properties/checks.rs"]
 mod checks;
-#[path = "properties/cluster.rs"]
 mod cluster;
-#[path = "properties/decisions.rs"]
 mod decisions;
-#[path = "properties/json.rs"]
 mod json;
-#[path = "properties/model.rs"]
 mod model;
-#[path = "properties/odd_json.rs"]
 mod odd_json;
-#[path = "properties/oddities.rs"]
 mod oddities;
-#[path = "properties/overlap.rs"]
 mod overlap;
-#[path = "properties/plans.rs"]
 mod plans;
-#[path = "properties/quantities.rs"]
 mod quantities;
-#[path = "properties/rounds.rs"]
 mod rounds;
-#[path = "properties/traffic.rs"]
 mod traffic;

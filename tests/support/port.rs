@@ -31,6 +31,11 @@ impl Port {
         self.number
     }
 
+    /// Where it is, as `serve` takes addresses.
+    pub fn address(&self) -> String {
+        format!("{}:{}", Ipv4Addr::LOCALHOST, self.number)
+    }
+
     /// Listens.
     pub fn listen(&self) -> TcpListener {
         let socket = bind(self.number);

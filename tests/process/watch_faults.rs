@@ -4,25 +4,19 @@
 //! answers to `/mutate`; the reviews carry a slice without hints whose stored form is hinted for the zone `stored`, so
 //! that an answer tells whether hints were planned, kept or stripped.
 
-#[path = "watch_faults/api_server.rs"]
 mod api_server;
-#[path = "watch_faults/objects.rs"]
 mod objects;
-#[path = "support/port.rs"]
-mod port;
-#[path = "support/program.rs"]
-mod program;
-#[path = "watch_faults/zonewise.rs"]
-mod zonewise;
+mod process;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::wait::eventually;
 use api_server::Resource::{self, EndpointSlices, Namespaces, Nodes, Services};
 use api_server::{ApiServer, Fault, Gate, Verb};
 use objects::{endpoints, node, ready, service, slice, with};
-use zonewise::{Zonewise, eventually};
+use process::Zonewise;
 
 /// A server with three equal zones, the Service `web` and its one slice, on which zonewise decides `PLANNED`.
 fn usual() -> ApiServer {

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::binary::{Serve, Setup, replace};
 use super::client::Connection;
 use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
-use super::wait::{PATIENCE, eventually};
+use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::eventually;
 
 /// Two zones, and the Service `shop/web`.
 fn two_zones() -> String {
@@ -206,6 +207,6 @@ fn a_file_that_takes_long_to_read_holds_up_no_request() {
     for _ in 0..10 {
         let mut connection = Connection::plain(serve.metrics).unwrap();
         connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        assert!(connection.has_news(PATIENCE), "it does not answer");
+        assert!(connection.has_news(LONG_ENOUGH), "it does not answer");
     }
 }

@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
 
-use super::wait::PATIENCE;
+use crate::wait::LONG_ENOUGH;
 
 /// An HTTP answer.
 #[derive(Debug)]
@@ -138,8 +138,8 @@ pub fn certificate_in(file: &Path) -> CertificateDer<'static> {
 
 fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(LONG_ENOUGH))?;
+    stream.set_write_timeout(Some(LONG_ENOUGH))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -298,7 +298,7 @@ impl Connection {
             }
             Ok(_) | Err(_) => true,
         };
-        self.socket().set_read_timeout(Some(PATIENCE)).unwrap();
+        self.socket().set_read_timeout(Some(LONG_ENOUGH)).unwrap();
         news
     }
 

@@ -9,11 +9,11 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::binary::{
-    free_port, generate_certificates, replace, run, run_with_input, stderr, stdout, zonewise,
-};
+use super::binary::{generate_certificates, replace, run, run_with_input, stderr, stdout};
 use super::client::Tls;
 use super::cluster::{self, With as _, ZONES, balanced, endpoints, hinted, slice_of};
+use crate::port::Port;
+use crate::program::zonewise;
 
 /// The sample cluster with a slice that is hinted and one that is not.
 fn cluster_with_slices() -> String {
@@ -636,7 +636,8 @@ fn assert_one_line(output: &Output) {
 
 #[test]
 fn an_api_server_that_is_not_there_is_named_with_every_cause() {
-    let server = format!("http://127.0.0.1:{}", free_port());
+    let port = Port::reserve();
+    let server = format!("http://{}", port.address());
     let folder = kubeconfig(&server);
     let output = run(&["explain", "--kubeconfig", &folder.path("kubeconfig")]);
     assert_failure(

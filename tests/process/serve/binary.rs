@@ -1,12 +1,11 @@
 //! The binary: commands that end by themselves, and `serve`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,38 +13,13 @@ use tempfile::TempDir;
 use super::client::{Answer, Connection, Tls};
 use super::cluster::{self, UID};
 use super::exposition::Exposition;
-use super::wait::eventually;
-
-/// The binary, which the environment that tests run in must not configure. `ZONEWISE_TEST_BINARY` names another build
-/// of it, such as that of a release.
-pub fn zonewise() -> Command {
-    unconfigured(Command::new(binary()))
-}
-
-fn binary() -> OsString {
-    let built = || env!("CARGO_BIN_EXE_zonewise").into();
-    std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built)
-}
-
-fn unconfigured(mut command: Command) -> Command {
-    const OTHERS: [&str; 4] = ["KUBECONFIG", "NO_COLOR", "RUST_BACKTRACE", "RUST_LOG"];
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("ZONEWISE_") || text.starts_with("CLICOLOR") || OTHERS.contains(&&*text)
-        {
-            command.env_remove(&name);
-        }
-    }
-    command
-}
+use crate::port::Port;
+use crate::program::{binary, unconfigured, zonewise};
+use crate::wait::blocking::eventually;
 
 /// Runs a command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
-    zonewise()
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("zonewise runs")
+    zonewise().args(arguments).output().expect("zonewise runs")
 }
 
 /// The same with a text on standard input.
@@ -103,22 +77,11 @@ pub fn replace(file: &Path, text: impl AsRef<[u8]>) {
     std::fs::rename(&beside, file).unwrap();
 }
 
-/// A port that nothing listens on, below those that systems give to outgoing connections, and never the same twice.
-pub fn free_port() -> u16 {
-    const FIRST: u16 = 10_000;
-    const SPAN: u16 = 20_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Tests that run beside these, in another process, start elsewhere.
-    let start = u16::try_from(std::process::id().wrapping_mul(61) % u32::from(SPAN)).unwrap();
-    let candidates =
-        std::iter::repeat_with(|| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % SPAN);
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
-    candidates.take(1000).find(is_free).expect("a port is free")
-}
-
 /// What `serve` is about to be started with.
 pub struct Setup {
     dir: TempDir,
+    /// So that the kernel gives them to nobody else.
+    _ports: [Port; 2],
     flags: Vec<(String, String)>,
     environment: Vec<(String, String)>,
     open_files: Option<(u32, u32)>,
@@ -129,8 +92,11 @@ impl Setup {
     pub fn new() -> Self {
         let dir = TempDir::new().unwrap();
         generate_certificates(&dir.path().join("certs"), "24h");
+        let ports = [Port::reserve(), Port::reserve()];
+        let [webhook, metrics] = [&ports[0], &ports[1]].map(Port::address);
         let setup = Self {
             dir,
+            _ports: ports,
             flags: Vec::new(),
             environment: Vec::new(),
             open_files: None,
@@ -146,14 +112,8 @@ impl Setup {
             .flag("--from-files", cluster)
             .flag("--tls-cert-file", certificate)
             .flag("--tls-private-key-file", key)
-            .flag(
-                "--webhook-bind-address",
-                format!("127.0.0.1:{}", free_port()),
-            )
-            .flag(
-                "--metrics-bind-address",
-                format!("127.0.0.1:{}", free_port()),
-            )
+            .flag("--webhook-bind-address", webhook)
+            .flag("--metrics-bind-address", metrics)
             .flag("--log-format", "json")
             .flag("--shutdown-delay-duration", "0s")
     }
@@ -200,10 +160,7 @@ impl Setup {
 
     fn command(&self) -> Command {
         let mut command = self.program();
-        command
-            .arg("serve")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.arg("serve").stdout(Stdio::null());
         command.args(self.flags.iter().flat_map(|(name, value)| [name, value]));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command

@@ -2,7 +2,6 @@
 //! real one, or what stands between, may show.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +10,11 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::task::{JoinHandle, JoinSet};
 
-use super::port::Port;
+use crate::scripted::{Answer, Server, answer, status, whole};
 
 /// What is listed and watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,11 +112,6 @@ impl Fault {
     pub fn status(code: u16, reason: &str) -> Self {
         Self::Answer(code, status(code, reason).to_string())
     }
-}
-
-fn status(code: u16, reason: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": format!("scripted: {reason}"), "reason": reason, "code": code})
 }
 
 /// Shut until it is opened.
@@ -235,9 +226,8 @@ fn event(resource: Resource, kind: &str, object: &Value) -> String {
 
 /// The server. What it knows outlives its being away.
 pub struct ApiServer {
-    port: Port,
+    server: Server,
     state: Arc<Mutex<State>>,
-    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -251,42 +241,24 @@ impl ApiServer {
             version: 100,
             ..State::default()
         };
-        Self {
-            port: Port::reserve(),
-            state: Arc::new(Mutex::new(state)),
-            accepting: Mutex::new(None),
-        }
+        let state = Arc::new(Mutex::new(state));
+        let scripted = state.clone();
+        let server = Server::new(move |request| serve(scripted.clone(), request));
+        Self { server, state }
     }
 
     pub fn port(&self) -> u16 {
-        self.port.number()
+        self.server.port()
     }
 
     /// Listens from now on.
     pub fn start(&self) {
-        let (listener, state) = (self.port.listen(), self.state.clone());
-        let accepting = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let state = state.clone();
-                connections.spawn(async move {
-                    let service = service_fn(|request| serve(state.clone(), request));
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
-        });
-        *lock(&self.accepting) = Some(accepting);
+        self.server.start();
     }
 
     /// Is away from now on: connections are cut, new ones refused.
     pub async fn stop(&self) {
-        let accepting = lock(&self.accepting).take();
-        if let Some(accepting) = accepting {
-            accepting.abort();
-            let _ = accepting.await;
-        }
+        self.server.stop().await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -420,14 +392,9 @@ impl ApiServer {
     }
 }
 
-type Answer = hyper::Response<UnsyncBoxBody<Bytes, io::Error>>;
-
-async fn serve(
-    state: Arc<Mutex<State>>,
-    request: hyper::Request<Incoming>,
-) -> Result<Answer, Infallible> {
+async fn serve(state: Arc<Mutex<State>>, request: hyper::Request<Incoming>) -> Answer {
     let Some(resource) = Resource::of_path(request.uri().path()) else {
-        return Ok(whole(404, status(404, "NotFound").to_string()));
+        return whole(404, status(404, "NotFound").to_string());
     };
     let query: HashMap<String, String> = request
         .uri()
@@ -452,33 +419,20 @@ async fn serve(
     };
     match fault {
         Fault::Nothing => {}
-        Fault::Answer(code, body) => return Ok(whole(code, body)),
+        Fault::Answer(code, body) => return whole(code, body),
         Fault::RetryAfter(seconds) => {
             let mut answer = whole(503, status(503, "ServiceUnavailable").to_string());
             answer.headers_mut().insert("retry-after", seconds.into());
-            return Ok(answer);
+            return answer;
         }
         Fault::Hold(gate) => gate.wait().await,
-        Fault::EndAtOnce => return Ok(whole(200, String::new())),
+        Fault::EndAtOnce => return whole(200, String::new()),
     }
     let mut state = lock(&state);
-    Ok(match verb {
+    match verb {
         Verb::List => list(&mut state, resource, &query),
         Verb::Watch => watch(&mut state, resource, &query),
-    })
-}
-
-fn whole(code: u16, body: String) -> Answer {
-    let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
-    answer(code, body.boxed_unsync())
-}
-
-fn answer(code: u16, body: UnsyncBoxBody<Bytes, io::Error>) -> Answer {
-    hyper::Response::builder()
-        .status(code)
-        .header("content-type", "application/json")
-        .body(body)
-        .expect("an answer")
+    }
 }
 
 fn list(state: &mut State, resource: Resource, query: &HashMap<String, String>) -> Answer {

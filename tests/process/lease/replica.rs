@@ -24,9 +24,7 @@ impl Replica {
     /// One that campaigns.
     pub fn start_with(store: &Store, settings: LeaseSettings) -> Self {
         let way = Way::to(store);
-        let url = format!("http://127.0.0.1:{}", way.port());
-        let config = kube::Config::new(url.parse().expect("a URL"));
-        let client = lease::client(config, &settings).expect("a client");
+        let client = lease::client(way.config(), &settings).expect("a client");
         let identity = settings.identity().to_owned();
         let candidate = Candidate::new(client, settings);
         Self {

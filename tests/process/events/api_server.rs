@@ -1,15 +1,14 @@
 //! An API server for Events alone that does as it is told.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
-use hyper::{Method, Request, Response};
+use hyper::body::Incoming;
+use hyper::{Method, Request};
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
+
+use crate::scripted::{Answer, Server, body_of, status, whole};
 
 /// What is done in place of a proper answer.
 #[derive(Debug, Clone, Copy)]
@@ -37,22 +36,29 @@ struct State {
     calls: Vec<Call>,
 }
 
-/// The server. Clones are the same one.
-#[derive(Debug, Clone, Default)]
-pub struct ApiServer(Arc<Mutex<State>>);
+/// The server. It ends with the last of its clones.
+#[derive(Clone)]
+pub struct ApiServer {
+    state: Arc<Mutex<State>>,
+    server: Arc<Server>,
+}
 
 impl ApiServer {
     /// How many Events it puts in one page of a list.
     pub const PAGE: usize = 2;
 
-    /// A client of it, with no connection between.
+    pub fn start() -> Self {
+        let state: Arc<Mutex<State>> = Arc::default();
+        let script = Script(state.clone());
+        let server = Server::new(move |request| script.clone().answer(request));
+        server.start();
+        let server = Arc::new(server);
+        Self { state, server }
+    }
+
+    /// A client of it.
     pub fn client(&self) -> Client {
-        let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move { Ok::<_, Infallible>(server.answer(request).await) }
-        });
-        Client::new(service, "default")
+        Client::try_from(self.server.config()).expect("a URL makes a client")
     }
 
     /// What it does with the next lists.
@@ -90,13 +96,24 @@ impl ApiServer {
         events.iter().map(about).collect()
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Full<Bytes>> {
-        let (head, body) = request.into_parts();
-        if head.method == Method::GET {
-            return self.list(head.uri.query().unwrap_or_default());
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone)]
+struct Script(Arc<Mutex<State>>);
+
+impl Script {
+    async fn answer(self, request: Request<Incoming>) -> Answer {
+        if request.method() == Method::GET {
+            return self.list(request.uri().query().unwrap_or_default());
         }
-        let body = body.collect().await.expect("a body comes whole").to_bytes();
-        let event: Value = serde_json::from_slice(&body).expect("an Event is JSON");
+        let event: Value = serde_json::from_slice(&body_of(request).await).expect("JSON");
         let (answer, is_silent) = self.create(&event);
         if is_silent {
             std::future::pending::<()>().await;
@@ -104,55 +121,46 @@ impl ApiServer {
         answer
     }
 
-    fn list(&self, query: &str) -> Response<Full<Bytes>> {
-        let mut state = self.state();
+    fn list(&self, query: &str) -> Answer {
+        let mut state = lock(&self.0);
         state.calls.push(Call::List(query.to_owned()));
         if let Some(Fault::Status(code)) = state.lists.pop_front() {
-            return refusal(code, "");
+            return refusal(code, "Scripted");
         }
         let token = query.split('&').find_map(|p| p.strip_prefix("continue="));
         let from: usize = token.map_or(0, |token| token.parse().expect("a token of ours"));
-        let page: Vec<&Value> = state.events.values().skip(from).take(Self::PAGE).collect();
+        let page: Vec<&Value> = state
+            .events
+            .values()
+            .skip(from)
+            .take(ApiServer::PAGE)
+            .collect();
         let more = from + page.len() < state.events.len();
         let token = more.then(|| (from + page.len()).to_string());
         let list = json!({"kind": "EventList", "apiVersion": "events.k8s.io/v1",
             "metadata": {"resourceVersion": "1", "continue": token}, "items": page});
-        answer(200, &list)
+        whole(200, list.to_string())
     }
 
     /// The answer, and whether it is kept back.
-    fn create(&self, event: &Value) -> (Response<Full<Bytes>>, bool) {
+    fn create(&self, event: &Value) -> (Answer, bool) {
         let name = text(&event["metadata"]["name"]);
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.calls.push(Call::Create(name.clone()));
         let fault = state.creates.pop_front();
         if let Some(Fault::Status(code)) = fault {
-            return (refusal(code, ""), false);
+            return (refusal(code, "Scripted"), false);
         }
         if state.events.contains_key(&name) {
             return (refusal(409, "AlreadyExists"), false);
         }
         state.events.insert(name, event.clone());
-        (answer(201, event), fault.is_some())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        (whole(201, event.to_string()), fault.is_some())
     }
 }
 
-fn refusal(code: u16, reason: &str) -> Response<Full<Bytes>> {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "scripted", "reason": reason, "code": code});
-    answer(code, &status)
-}
-
-fn answer(code: u16, body: &Value) -> Response<Full<Bytes>> {
-    let body = Full::from(body.to_string());
-    Response::builder()
-        .status(code)
-        .body(body)
-        .expect("a status is all it needs")
+fn refusal(code: u16, reason: &str) -> Answer {
+    whole(code, status(code, reason).to_string())
 }
 
 fn text(value: &Value) -> String {

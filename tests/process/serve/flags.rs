@@ -2,10 +2,10 @@
 
 use std::net::TcpListener;
 
-use super::binary::{Serve, Setup, free_port, run, stdout};
+use super::binary::{Serve, Setup, run, stdout};
 use super::client::head;
 use super::cluster::{ZONES, balanced, hinted};
-use super::wait::until;
+use crate::wait::blocking::until;
 
 fn fail(flag: &str, value: &str) -> (Option<i32>, String) {
     Setup::new().flag(flag, value).fail()
@@ -292,11 +292,9 @@ fn a_body_may_be_no_larger_than_all_bodies_together() {
 
 #[test]
 fn port_zero_takes_any_free_port_and_the_log_tells_which() {
-    let setup = Setup::new().flag(
-        "--metrics-bind-address",
-        format!("127.0.0.1:{}", free_port()),
-    );
-    let serve: Serve = setup.flag("--webhook-bind-address", "127.0.0.1:0").start();
+    let serve: Serve = Setup::new()
+        .flag("--webhook-bind-address", "127.0.0.1:0")
+        .start();
     let line = serve.wait_for_log("where it serves", |line| line["message"] == "serving");
     let address: std::net::SocketAddr = line["webhook"].as_str().unwrap().parse().unwrap();
     assert_ne!(address.port(), 0, "{line}");

@@ -8,12 +8,12 @@ use zonewise::controller::events::{Pace, State};
 use zonewise::planner::capacity::{InsufficientNode, Missing};
 
 use super::api_server::{ApiServer, Call, Fault};
-use super::leader::{Leader, disabled, quick, set};
-use super::wait::{LONG_ENOUGH, eventually};
+use crate::leader::{Leader, disabled, quick, set};
+use crate::wait::{LONG_ENOUGH, eventually};
 
 #[tokio::test]
 async fn nothing_is_posted_before_the_events_that_stand_are_read() {
-    let server = ApiServer::default();
+    let server = ApiServer::start();
     let first = Leader::begin(server.client(), quick());
     for name in ["a", "b", "c", "d", "e"] {
         first.sees(&set("shop", name, name), &disabled("X"), "x");
@@ -45,8 +45,13 @@ async fn nothing_is_posted_before_the_events_that_stand_are_read() {
 
 #[tokio::test]
 async fn what_fails_is_tried_again_under_the_same_name() {
-    let server = ApiServer::default();
-    server.fail_creates([Fault::Status(429), Fault::StoredInSilence]);
+    let server = ApiServer::start();
+    // kube's client itself tries again after 429.
+    server.fail_creates([
+        Fault::Status(500),
+        Fault::Status(429),
+        Fault::StoredInSilence,
+    ]);
     let pace = Pace {
         call_time: Duration::from_millis(200),
         ..quick()
@@ -55,14 +60,14 @@ async fn what_fails_is_tried_again_under_the_same_name() {
     leader.sees(&set("shop", "web", "u"), &State::Enabled, "x");
     leader.counted([0, 1, 0, 2]).await;
     let names = server.creates();
-    assert_eq!(names.len(), 3);
+    assert_eq!(names.len(), 4);
     assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
     assert_eq!(server.stored(), ["Service/web"]);
 }
 
 #[tokio::test]
 async fn what_is_refused_is_left_out_and_the_next_is_posted() {
-    let server = ApiServer::default();
+    let server = ApiServer::start();
     server.fail_creates([Fault::Status(400), Fault::Status(404), Fault::Status(422)]);
     let leader = Leader::begin(server.client(), quick());
     for name in ["a", "b", "c", "d"] {
@@ -74,7 +79,7 @@ async fn what_is_refused_is_left_out_and_the_next_is_posted() {
 
 #[tokio::test]
 async fn what_is_forbidden_is_posted_once_it_is_allowed() {
-    let server = ApiServer::default();
+    let server = ApiServer::start();
     server.fail_creates([Fault::Status(403), Fault::Status(403)]);
     let leader = Leader::begin(server.client(), quick());
     for name in ["a", "b"] {
@@ -88,7 +93,7 @@ async fn what_is_forbidden_is_posted_once_it_is_allowed() {
 
 #[tokio::test]
 async fn nothing_is_written_without_a_claim() {
-    let server = ApiServer::default();
+    let server = ApiServer::start();
     let claim = Arc::new(AtomicBool::new(true));
     let may_write = {
         let claim = claim.clone();
@@ -107,7 +112,7 @@ async fn nothing_is_written_without_a_claim() {
 #[tokio::test]
 async fn writes_are_paced_and_nodes_go_first() {
     const GAP: Duration = Duration::from_millis(30);
-    let server = ApiServer::default();
+    let server = ApiServer::start();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let may_write = {
         let asked = asked.clone();

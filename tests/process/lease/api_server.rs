@@ -1,19 +1,14 @@
 //! A small API server that keeps one Lease, and ways to it that fail as they are told.
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper::body::Incoming;
+use hyper::{Method, Request};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
-use super::port::Port;
+use crate::scripted::{Answer, Server, body_of, status, whole};
 
 /// What a way does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,105 +140,62 @@ fn version(lease: &Value) -> (String, String) {
     (field("uid"), field("resourceVersion"))
 }
 
-fn status(code: u16, reason: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": format!("scripted: {reason}"), "reason": reason, "code": code})
-}
-
 /// A way to the store, with a port of its own.
-#[derive(Debug)]
 pub struct Way {
-    port: Port,
-    store: Store,
+    server: Server,
     fault: Arc<Mutex<Fault>>,
-    serving: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Way {
     /// One that works.
     pub fn to(store: &Store) -> Self {
-        let way = Self {
-            port: Port::reserve(),
-            store: store.clone(),
-            fault: Arc::new(Mutex::new(Fault::Nothing)),
-            serving: Mutex::default(),
-        };
-        way.set(Fault::Nothing);
-        way
+        let fault = Arc::new(Mutex::new(Fault::Nothing));
+        let (store, scripted) = (store.clone(), fault.clone());
+        let server = Server::new(move |request| answer(store.clone(), scripted.clone(), request));
+        server.start();
+        Self { server, fault }
     }
 
-    /// Its port on loopback.
-    pub fn port(&self) -> u16 {
-        self.port.number()
+    /// A client configuration for it.
+    pub fn config(&self) -> kube::Config {
+        self.server.config()
     }
 
     /// What it does from now on.
     pub fn set(&self, fault: Fault) {
         *self.fault.lock().expect("nobody panicked") = fault;
-        let mut serving = self.serving.lock().expect("nobody panicked");
         if fault == Fault::Refuse {
-            *serving = None;
-        } else if serving.is_none() {
-            *serving = Some(self.serve());
+            self.server.cut();
+        } else {
+            self.server.start();
         }
-    }
-
-    fn serve(&self) -> JoinSet<()> {
-        let listener = self.port.listen();
-        let (store, fault) = (self.store.clone(), self.fault.clone());
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let Ok((stream, _)) = listener.accept().await else {
-                    continue;
-                };
-                let (store, fault) = (store.clone(), fault.clone());
-                let answer =
-                    service_fn(move |request| answer(store.clone(), fault.clone(), request));
-                connections.spawn(async move {
-                    let http = hyper::server::conn::http1::Builder::new();
-                    let _ = http.serve_connection(TokioIo::new(stream), answer).await;
-                });
-            }
-        });
-        serving
     }
 }
 
-async fn answer(
-    store: Store,
-    fault: Arc<Mutex<Fault>>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(store: Store, fault: Arc<Mutex<Fault>>, request: Request<Incoming>) -> Answer {
     let method = request.method().clone();
-    let body = request.into_body().collect().await;
-    let body = body
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default();
+    let body = body_of(request).await;
     let fault = *fault.lock().expect("nobody panicked");
     let pause = |milliseconds| tokio::time::sleep(Duration::from_millis(milliseconds));
-    let (code, text) = match fault {
-        Fault::Nothing => said(store.answer(&method, &body)),
+    match fault {
+        Fault::Nothing => said(&store.answer(&method, &body)),
         Fault::Refuse | Fault::Silence => pending().await,
         Fault::AnswersLost => {
             store.answer(&method, &body);
             pending().await
         }
-        Fault::Status(code) => said((code, status(code, "as told"))),
-        Fault::Garbage => (200, "<html>\u{1b}[2J".to_owned()),
-        Fault::Empty => (200, "{}".to_owned()),
+        Fault::Status(code) => said(&(code, status(code, "as told"))),
+        Fault::Garbage => whole(200, "<html>\u{1b}[2J"),
+        Fault::Empty => whole(200, "{}"),
         Fault::Slow(milliseconds) => {
             pause(milliseconds / 2).await;
             let answer = store.answer(&method, &body);
             pause(milliseconds / 2).await;
-            said(answer)
+            said(&answer)
         }
-    };
-    let response = Response::builder().status(code).body(Full::from(text));
-    Ok(response.expect("a status and a body"))
+    }
 }
 
-fn said((code, body): (u16, Value)) -> (u16, String) {
-    (code, body.to_string())
+fn said((code, body): &(u16, Value)) -> Answer {
+    whole(*code, body.to_string())
 }

@@ -8,7 +8,8 @@ use super::binary::{Serve, apply, write};
 use super::client::{Answer, Connection, head, request};
 use super::cluster::{With as _, ZONES, balanced, hinted, review};
 use super::overload::hold_room;
-use super::wait::{PATIENCE, until};
+use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 
@@ -293,7 +294,7 @@ fn a_head_without_end_is_refused_and_ends_the_connection() {
         connection.has_news(Duration::from_millis(5))
     });
     assert!(
-        refused || connection.has_news(PATIENCE),
+        refused || connection.has_news(LONG_ENOUGH),
         "a head of a mebibyte is read on and on"
     );
     let answer = connection.answer();

@@ -1,17 +1,9 @@
 //! Never two leaders, and one again as soon as there may be: against a scripted API server whose ways fail.
 
-#[path = "lease/api_server.rs"]
 mod api_server;
-#[path = "lease/claims.rs"]
 mod claims;
-#[path = "lease/log.rs"]
 mod log;
-#[path = "support/port.rs"]
-mod port;
-#[path = "lease/replica.rs"]
 mod replica;
-#[path = "support/wait.rs"]
-mod wait;
 
 use std::time::Duration;
 
@@ -19,10 +11,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use zonewise::controller::lease::LeaseSettings;
 
+use crate::wait::eventually;
 use api_server::{Fault, Store};
 use claims::Observer;
 use replica::{Replica, quick, with_times};
-use wait::eventually;
 
 fn observe(replicas: &[&Replica]) -> Observer {
     Observer::over(

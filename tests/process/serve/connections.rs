@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use rustls::ProtocolVersion;
 
-use super::binary::{Serve, Setup, free_port, write};
+use super::binary::{Serve, Setup, write};
 use super::client::{Connection, Tls, head, request};
 use super::cluster::{ZONES, balanced, hinted, review};
-use super::wait::{PATIENCE, eventually, until};
+use crate::port::Port;
+use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::{eventually, until};
 
 const REJECTED: &str = "zonewise_rejected_connections_total";
 
@@ -127,7 +129,7 @@ fn plain_http_to_the_webhook_is_a_failed_handshake() {
     let mut plain = Connection::plain(serve.webhook).unwrap();
     plain.send(&request("/mutate", &create()));
     until("the connection ends", || {
-        plain.has_news(PATIENCE) && plain.try_send(b"x").is_err()
+        plain.has_news(LONG_ENOUGH) && plain.try_send(b"x").is_err()
     });
     serve.wait_for_count("zonewise_tls_handshake_errors_total", &[], 1);
     assert_serves(&mut serve.connect());
@@ -271,7 +273,7 @@ fn one_limit_of_time_holds_for_the_whole_of_a_request() {
     std::thread::sleep(Duration::from_secs(1));
     // If the end of a head began another time, the second would be over before the first.
     let _ = first.try_send(&bytes[head_ends - 2..=head_ends]);
-    assert!(first.has_news(PATIENCE), "it is waited for without end");
+    assert!(first.has_news(LONG_ENOUGH), "it is waited for without end");
     assert!(
         !second.has_news(Duration::from_millis(1)),
         "the request that began first is over first"
@@ -338,7 +340,7 @@ fn ask_until_the_last(connection: &mut Connection) {
             connection.expect_end();
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "it never ends");
+        assert!(start.elapsed() < LONG_ENOUGH, "it never ends");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -381,7 +383,8 @@ fn an_old_connection_is_not_closed_while_it_is_idle() {
 
 #[test]
 fn both_kinds_of_address_reach_a_dual_stack_listener() {
-    let (webhook, metrics) = (free_port(), free_port());
+    let ports = [Port::reserve(), Port::reserve()];
+    let [webhook, metrics] = [&ports[0], &ports[1]].map(Port::number);
     let serve = Setup::new()
         .flag("--webhook-bind-address", format!("[::]:{webhook}"))
         .flag("--metrics-bind-address", format!("[::]:{metrics}"))

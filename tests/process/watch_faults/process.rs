@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use http_body_util::{BodyExt as _, Full};
@@ -19,11 +18,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::api_server::{ApiServer, Resource};
-use super::port::Port;
-use super::program::zonewise;
-
-/// How long anything may take unless a test says otherwise.
-const LONG_ENOUGH: Duration = Duration::from_secs(20);
+use crate::port::Port;
+use crate::program::zonewise;
+use crate::wait::eventually;
 
 /// The zone that each endpoint is hinted for as stored: what comes back when hints are kept.
 pub const STORED: &str = "stored";
@@ -361,20 +358,6 @@ impl Drop for Zonewise {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Asks again and again until the answer is good. An answer that is not says what is missing.
-pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let started = Instant::now();
-    loop {
-        match probe().await {
-            Ok(value) => return value,
-            Err(missing) if started.elapsed() > LONG_ENOUGH => {
-                panic!("{what}: not within {LONG_ENOUGH:?}; {missing}")
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(30)).await,
-        }
     }
 }
 

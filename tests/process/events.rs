@@ -1,0 +1,4 @@
+//! Events, as a scripted API server that fails sees them.
+
+mod api_server;
+mod faults;
