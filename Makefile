@@ -25,47 +25,71 @@ CHART_CRDS := $(CACHE)/crds/$(subst /,+,$(notdir $(PROMETHEUS_OPERATOR))+$(notdi
 CHART_TOOLS := $(HELM) $(HELM_3) $(HELM_DOCS) $(PROMTOOL) $(CHART_CRDS)
 CHART_ENV := ZONEWISE_HELM=$(abspath $(HELM)) ZONEWISE_HELM_3=$(abspath $(HELM_3)) ZONEWISE_HELM_DOCS=$(abspath $(HELM_DOCS)) \
 	ZONEWISE_PROMTOOL=$(abspath $(PROMTOOL)) ZONEWISE_CRDS=$(abspath $(CHART_CRDS))
-# Properties run over tens of thousands of cases, which takes optimised code; building them builds the program too.
-DEV_TESTS := --lib --bins $(patsubst tests/%.rs,--test %,$(filter-out tests/properties.rs,$(sort $(wildcard tests/*.rs))))
-PANIC_TEST := answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
+CLUSTER_ENV := ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV)
+PANIC_TEST := serve::answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
+# Most tests wait for a process or the API server rather than for the processor.
+WAITING := --test-threads 8
+# What random tests multiply their number of cases by.
+CASES ?= 0.25
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
-step = @printf '\n== %s\n' '$(1)'
+# Says what comes, and how long it has been since make began.
+ifndef BEGAN
+export BEGAN := $(shell date +%s)
+endif
+step = @printf '\n== %s (%d s so far)\n' '$(1)' $$(($$(date +%s) - $(BEGAN)))
 
 # What runs in the background as $$!, and takes minutes, says so now and then.
 wait_for_it = while kill -0 $$! 2>/dev/null; do sleep 1; (( SECONDS % 20 )) || echo "  still building, $$SECONDS s"; done; wait $$!
 # Builds the program of a Go package (with flags) at the version that its folder is named after. An interrupted build leaves nothing.
 go_install = @mkdir -p $(@D); set -m; GOBIN=$(abspath $(@D)) go install -trimpath -ldflags '-s -w' $(2) $(1)@$(notdir $(@D)) & $(wait_for_it)
 
-.PHONY: help demo test full-size controlplane chart-tools chart-readme chart-test quantities format-check lint docs bench simulate-bench memory-bench image ci clean
+.PHONY: help demo test test-cluster ci full-size controlplane chart-tools chart-readme quantities lint docs bench simulate-bench memory-bench image clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
 	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo` or `simulate`; `make demo ARGS=--help` lists them' \
 		CARGO_TARGET_DIR 'where cargo builds (target)' \
-		ZONEWISE_SCENES 'run only these scenes of the control-plane tests, as in 3,16'
+		CASES 'how many random cases tests try, as a part of the full number (0.25)'
 
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)
 
-test: $(CONTROLPLANE) $(CHART_TOOLS) quantities ## Run every test, against a real control plane too
-	$(call step,properties of plans and decisions in the release build)
-	@cargo test --release --test properties
-	$(call step,the release build survives a panic)
-	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
-		cargo test --test serve -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
-	@grep -q '1 passed' $(TARGET)/panic-test.log
+test: ## Test what needs no control plane: 3 minutes once dependencies are compiled
+	$(call step,the library (CASES=$(CASES)))
+	@CASES=$(CASES) cargo test --lib --bins --test core --no-fail-fast
+	$(call step,the binary against scripted servers)
+	@cargo test --test process --no-fail-fast -- $(WAITING)
+ifneq ($(wildcard $(HELM)),)
+	$(call step,the chart by helm 4$(if $(wildcard $(HELM_3)), and 3))
+	@$(CHART_ENV) cargo test --test chart --no-fail-fast
+else
+	@echo 'SKIPPED: the tests of the chart, since helm is not built: `make chart-tools` builds it'
+endif
+
+test-cluster: $(CONTROLPLANE) $(HELM) $(CHART_CRDS) ## Test zonewise on a real control plane, which it builds first
+	$(call step,on the control plane)
+	@CASES=1 $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- $(WAITING)
+
+ci: $(CONTROLPLANE) $(CHART_TOOLS) quantities lint docs ## Check all that must hold before a change lands
 	$(call step,the Go peer that benchmarks compare with)
 	@cd benches/peers && go test ./...
-	$(call step,tests)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test $(DEV_TESTS) --no-fail-fast
+	$(call step,the release build survives a panic)
+	@cargo build --release
+	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
+		cargo test --test process -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
+	@grep -q '1 passed' $(TARGET)/panic-test.log
+	@$(MAKE) --no-print-directory test CASES=1
+	$(call step,the chart by helm 3 and promtool and helm-docs)
+	@$(CHART_ENV) cargo test --test chart -- --ignored
+	$(call step,on the control plane)
+	@CASES=1 $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- --include-ignored $(WAITING)
 
-full-size: $(CONTROLPLANE) ## Play in full what `make test` plays short: rotations for 3 minutes, 300 nodes, rollouts
-	$(call step,certificates and CAs that are renewed all the time)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) ZONEWISE_FULL_SIZE=1 ZONEWISE_SCENES=7,8 cargo test --test certificates
-	$(call step,many nodes and rolling updates)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) ZONEWISE_FULL_SIZE=1 ZONEWISE_SCENES=1,7 cargo test --test controller
+full-size: $(CONTROLPLANE) ## Run long what test-cluster runs short: rotations for 3 minutes, 300 nodes, rollouts
+	$(call step,at full size)
+	@$(CLUSTER_ENV) ZONEWISE_FULL_SIZE=1 cargo test --test cluster -- --test-threads 1 \
+		rotations_under_load files_swapped_under_load nodes_join_one_zone a_rollout_is_left_alone
 
 controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and say how to start it
 	@printf '%s\n' 'Start it with this; it prints a line of JSON with its kubeconfig, and Ctrl-C ends it:' '  $(CONTROLPLANE) up'
@@ -76,13 +100,9 @@ $(CONTROLPLANE): $(CONTROLPLANE_SOURCES)
 	@set -m; cd tests/controlplane && go build -trimpath -ldflags '$(CONTROLPLANE_LDFLAGS)' -o $(abspath $@).new . & $(wait_for_it)
 	@mv $@.new $@
 
-chart-test: $(CONTROLPLANE) $(CHART_TOOLS) ## Test the Helm chart alone
-	$(call step,tests of the chart)
-	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV) cargo test --test chart
-
 chart-tools: $(CHART_TOOLS) ## Build what the tests of the chart need: helm 4 and 3, helm-docs, promtool, CRDs
 
-chart-readme: $(HELM_DOCS) ## Write the chart's README.md anew from its values.yaml
+chart-readme: $(HELM_DOCS) ## Write the chart's README.md from its values.yaml
 	@$(HELM_DOCS) --chart-search-root charts --sort-values-order file --log-level warning
 
 $(HELM): ; $(call step,building helm $(notdir $(@D)): about 2 minutes the first time)
@@ -110,13 +130,10 @@ quantities: ## Check that the CPU vectors are what apimachinery's parser says
 	$(call step,CPU quantities by apimachinery)
 	@cd tests/quantities && go run . | cmp - ../vectors/quantities.jsonl && echo '5,000 expected values are as committed'
 
-format-check: ## Fail on code that is not formatted
-	$(call step,format)
+lint: ## Fail on code that is not formatted, and on warnings
+	$(call step,format and lint)
 	@cargo fmt --check
 	@unformatted=$$(gofmt -l $(GO_MODULES)); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
-
-lint: ## Fail on warnings
-	$(call step,lint)
 	@cargo clippy --all-targets -- -D warnings
 	@for module in $(GO_MODULES); do (cd $$module && go vet ./...); done
 
@@ -135,8 +152,6 @@ memory-bench: $(CONTROLPLANE) ## Compare a replica's memory on a large cluster w
 
 image: ## Build the container image with docker, podman or buildah (see docs/image.md)
 	@.ci/image
-
-ci: format-check $(CONTROLPLANE) lint docs test ## All that must hold before a change lands
 
 clean: ## Remove what was built
 	@cargo clean

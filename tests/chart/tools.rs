@@ -42,7 +42,7 @@ pub fn tool(variable: &str, folder: &str, version: &str, name: &str) -> PathBuf 
 /// The same, or nothing.
 pub fn found(variable: &str, folder: &str, version: &str, name: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
-        return Some(path.into());
+        return Some(PathBuf::from(path)).filter(|path| path.exists());
     }
     let kept = root().join(".cache").join(folder);
     let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();

@@ -4,7 +4,6 @@ mod heuristics;
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use zonewise::cluster::files::{Objects, typed_slice};
 use zonewise::cluster::slice::{SliceRecord, service_of};
@@ -53,7 +52,7 @@ impl World {
     }
 
     fn writer(&self) -> Writer {
-        self.objects.load(StoreRules::default(), Timestamp::now())
+        self.objects.load(StoreRules::default(), crate::now())
     }
 
     /// Decides on `slice`, which is about to be stored in place of `old`.

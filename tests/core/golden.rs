@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use zonewise::cluster::files::Objects;
 use zonewise::cluster::store::{Cluster, StoreRules};
@@ -27,6 +26,7 @@ use self::answers::{of_mutate, of_validate};
 use self::cluster::World;
 use self::reviews::Review;
 use crate::dice::Dice;
+use crate::now;
 
 const BATCHES: usize = 100;
 const REVIEWS: usize = 100;
@@ -81,8 +81,7 @@ fn ten_thousand_reviews_have_the_effects_that_they_had() {
 #[test]
 fn the_report_of_the_example_is_what_it_was() {
     let objects = Objects::read(&["examples/cluster.yaml"]).expect("the example can be read");
-    let now = "2026-01-01T00:00:00Z".parse::<Timestamp>().expect("a time");
-    let cluster = objects.load(StoreRules::default(), now).cluster();
+    let cluster = objects.load(StoreRules::default(), now()).cluster();
     let settings = Settings::default();
     let report = Report::new(&cluster, &settings, &objects.slices, &Filter::default());
     let mut report = serde_json::to_value(report).expect("a report is JSON");

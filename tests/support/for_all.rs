@@ -11,6 +11,9 @@ const VARIABLE: &str = "CASES";
 const DEFAULT: f64 = 0.25;
 const MOST: f64 = 1000.0;
 
+/// Below this, chance decides how often something comes up.
+const CHANCE: u32 = 5;
+
 /// Checks so many values of a strategy, scaled by `CASES`. A failure names the smallest value found to fail, and how to run the
 /// test alone.
 ///
@@ -66,11 +69,10 @@ pub fn scaled(cases: u32) -> u32 {
     part_of(cases).max(1)
 }
 
-/// Whether something came up more than so many times, scaled by `CASES`. So few cases that it need not come up at all demand
-/// nothing.
+/// Whether something came up more than so many times, scaled by `CASES`. A number below [`CHANCE`] demands nothing.
 pub fn is_often(times: impl TryInto<u64>, more_than: u32) -> bool {
     let least = part_of(more_than);
-    least == 0 || times.try_into().is_ok_and(|times| times > u64::from(least))
+    least < CHANCE || times.try_into().is_ok_and(|times| times > u64::from(least))
 }
 
 #[expect(

@@ -296,9 +296,9 @@ impl Stage {
         entries.into_iter().filter(is_by_it).collect()
     }
 
-    /// Writes of slices that the API server refused, or stored without an answer of the webhook.
-    pub fn faults(&self) -> Vec<String> {
-        self.plane.audit.faults(&self.name)
+    /// Writes of slices that the API server refused, or stored without an answer of the webhook, but for the first so many.
+    pub fn faults_from(&self, mark: usize) -> Vec<String> {
+        self.plane.audit.faults(&self.name).split_off(mark)
     }
 
     /// A Service whose slices are written by hand.

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod control_plane;
 pub mod endpoint;
 #[path = "../../support/for_all.rs"]
+#[allow(dead_code, reason = "the tests of the library use the rest")]
 pub mod for_all;
 #[path = "../../support/http.rs"]
 pub mod http;

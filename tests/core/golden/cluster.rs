@@ -1,6 +1,5 @@
 //! Random clusters with one Service that matters, as JSON.
 
-use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use zonewise::cluster::files::{Objects, typed_slice};
@@ -11,6 +10,7 @@ use zonewise::settings::Settings;
 use super::answers;
 use super::slices::{Family, Slices};
 use crate::dice::Dice;
+use crate::now;
 
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
@@ -18,8 +18,7 @@ const THRESHOLD: &str = "zonewise.dev/overload-threshold";
 const ZONE_WEIGHTS: &str = "zonewise.dev/zone-weights";
 const MODE: &str = "zonewise.dev/mode";
 
-/// The time at which every cluster is loaded: the age of nodes decides whether they count.
-const NOW: &str = "2026-01-01T00:00:00Z";
+/// Before [`now`].
 const SECONDS_AGO: &str = "2025-12-31T23:59:30Z";
 const YEARS_AGO: &str = "2020-01-01T00:00:00Z";
 
@@ -92,7 +91,7 @@ impl World {
                 }
             }
         }
-        objects.load(rules, NOW.parse::<Timestamp>().expect("a time"))
+        objects.load(rules, now())
     }
 
     /// Gives the stored slices the hints that they have once each was written.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,6 +17,7 @@ use zonewise::planner::zone_set::ZoneSet;
 use zonewise::settings::Settings;
 
 use crate::dice::Dice;
+use crate::now;
 
 pub const SERVICE: &str = "shop/web";
 
@@ -331,10 +331,6 @@ pub fn service_json() -> Value {
         },
         "spec": {"clusterIP": "10.96.0.1"},
     })
-}
-
-pub fn now() -> Timestamp {
-    "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 
 impl World {

@@ -13,9 +13,10 @@ use zonewise::cluster::wire::{EndpointSlice, Node, Service, Wire};
 use zonewise::decide::Verdict;
 use zonewise::webhook::review;
 
-use super::cluster::{SERVICE, World, endpoint, http_slice, now, two_equal_nodes};
+use super::cluster::{SERVICE, World, endpoint, http_slice, two_equal_nodes};
 use super::odd_json::{Kind, odd_objects};
 use crate::for_all::{for_all, is_often};
+use crate::now;
 
 /// The name that stands in an object.
 fn name_in(json: &Value) -> Option<&str> {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
+use zonewise::cluster::store::Writer;
 use zonewise::decide::Verdict;
 
 use super::checks::{HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee};
@@ -12,10 +13,10 @@ use crate::dice::Dice;
 use crate::for_all::for_all;
 
 impl World {
-    /// Decides on each slice, in any order, and stores what it decided before the next. Behind no port does that break the
-    /// guarantee, whatever hints the others have.
-    fn decide_in_turn(&mut self, dice: &mut Dice) -> TestCaseResult {
-        let mut writer = self.load();
+    /// Decides on each slice, in any order, and stores each decision in `writer` before the next. No decision breaks the
+    /// guarantee behind a port, whatever hints the other slices have. `writer` holds this world; loading it takes most of the
+    /// time of a case, so that all rounds share it.
+    fn decide_in_turn(&mut self, writer: &mut Writer, dice: &mut Dice) -> TestCaseResult {
         let mut order: Vec<usize> = (0..self.slices.len()).collect();
         dice.shuffle(&mut order);
         for place in order {
@@ -78,12 +79,12 @@ impl World {
 
 /// Two rounds from no hints at all reach a complete plan, and a third changes nothing.
 fn settles(mut world: World, seed: u64) -> TestCaseResult {
-    let mut dice = Dice(seed);
-    world.decide_in_turn(&mut dice)?;
-    world.decide_in_turn(&mut dice)?;
+    let (mut writer, mut dice) = (world.load(), Dice(seed));
+    world.decide_in_turn(&mut writer, &mut dice)?;
+    world.decide_in_turn(&mut writer, &mut dice)?;
     world.check_stored_hints()?;
     let settled = world.stored_hints();
-    world.decide_in_turn(&mut dice)?;
+    world.decide_in_turn(&mut writer, &mut dice)?;
     prop_assert_eq!(world.stored_hints(), settled);
     Ok(())
 }
@@ -115,15 +116,16 @@ fn slices_with_any_hints_meet_the_guarantee_after_two_rounds_keep_it_and_come_to
     for_all(20_000, (worlds(&[]), any::<u64>()), |(mut world, seed)| {
         let mut dice = Dice(seed);
         world.hint_anyhow(&mut dice);
-        world.decide_in_turn(&mut dice)?;
+        let mut writer = world.load();
+        world.decide_in_turn(&mut writer, &mut dice)?;
         // Where ports are uneven and minima tight, a slice may have made up for another's hints in the first round.
         let is_uneven = |family| has_uneven_ports(&world, family);
         if HINTED_FAMILIES.into_iter().any(is_uneven) {
-            world.decide_in_turn(&mut dice)?;
+            world.decide_in_turn(&mut writer, &mut dice)?;
         }
         for _ in 0..world.slices.len() + 2 {
             let before = world.stored_hints();
-            world.decide_in_turn(&mut dice)?;
+            world.decide_in_turn(&mut writer, &mut dice)?;
             world.check_stored_hints()?;
             if world.stored_hints() == before {
                 return Ok(());
@@ -141,8 +143,9 @@ fn copies_of_an_address_with_any_hints_break_nothing_while_they_are_brought_toge
         |(mut world, seed)| {
             let mut dice = Dice(seed);
             world.hint_anyhow(&mut dice);
+            let mut writer = world.load();
             for _ in 0..3 {
-                world.decide_in_turn(&mut dice)?;
+                world.decide_in_turn(&mut writer, &mut dice)?;
             }
             Ok(())
         },

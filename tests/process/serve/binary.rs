@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use super::client::{Answer, Connection, Tls};
 use super::cluster::{self, UID};
 use super::exposition::Exposition;
+use crate::blocking::eventually;
 use crate::port::Port;
 use crate::program::{binary, unconfigured, zonewise};
-use crate::wait::blocking::eventually;
 
 /// Runs a command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {

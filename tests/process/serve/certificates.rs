@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::binary::{Serve, Setup, generate_certificates, replace, write};
 use super::client::{Connection, Tls, certificate_in};
 use super::cluster::{ZONES, balanced, hinted};
-use crate::wait::blocking::eventually;
+use crate::blocking::eventually;
 
 const ERRORS: &str = "zonewise_certificate_reload_errors_total";
 const EXPIRATION: &str = "zonewise_certificate_expiration_timestamp_seconds";

@@ -7,9 +7,9 @@ use rustls::ProtocolVersion;
 use super::binary::{Serve, Setup, write};
 use super::client::{Connection, Tls, head, request};
 use super::cluster::{ZONES, balanced, hinted, review};
+use crate::blocking::{eventually, until};
 use crate::port::Port;
 use crate::wait::LONG_ENOUGH;
-use crate::wait::blocking::{eventually, until};
 
 const REJECTED: &str = "zonewise_rejected_connections_total";
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::binary::{Serve, apply, write};
 use super::client::{Connection, head, request};
 use super::cluster::{ZONES, balanced, hinted, review};
-use crate::wait::blocking::until;
+use crate::blocking::until;
 
 fn create() -> Vec<u8> {
     review("CREATE", &balanced(), None).to_string().into_bytes()

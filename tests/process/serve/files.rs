@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::binary::{Serve, Setup, replace};
 use super::client::Connection;
 use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
+use crate::blocking::eventually;
 use crate::wait::LONG_ENOUGH;
-use crate::wait::blocking::eventually;
 
 /// Two zones, and the Service `shop/web`.
 fn two_zones() -> String {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use super::binary::{Serve, Setup, run, stdout};
 use super::client::head;
 use super::cluster::{ZONES, balanced, hinted};
-use crate::wait::blocking::until;
+use crate::blocking::until;
 
 fn fail(flag: &str, value: &str) -> (Option<i32>, String) {
     Setup::new().flag(flag, value).fail()

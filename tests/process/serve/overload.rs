@@ -9,7 +9,7 @@ use super::client::{Connection, head, request};
 use super::cluster::{
     self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
 };
-use crate::wait::blocking::until;
+use crate::blocking::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 

@@ -8,8 +8,8 @@ use super::binary::{Serve, apply, write};
 use super::client::{Answer, Connection, head, request};
 use super::cluster::{With as _, ZONES, balanced, hinted, review};
 use super::overload::hold_room;
+use crate::blocking::until;
 use crate::wait::LONG_ENOUGH;
-use crate::wait::blocking::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 

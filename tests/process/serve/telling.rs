@@ -9,7 +9,7 @@ use super::client::{Connection, head};
 use super::cluster::{
     self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
 };
-use crate::wait::blocking::until;
+use crate::blocking::until;
 
 const GAUGES: [&str; 14] = [
     "process_max_fds",
