@@ -23,7 +23,8 @@ struct Size {
     least: [usize; 2],
 }
 
-/// Renewed after two thirds of their lifetimes: certificates every 5 s and CAs every 30 s, or every 3.4 s and 10 s.
+/// Renewed after two thirds of their lifetimes: certificates every 5 s and CAs every 30 s, or every 6.7 s and 20 s. A machine that
+/// is busy with other scenes needs the rest of a lifetime to renew in time.
 fn size() -> Size {
     if crate::is_full_size() {
         return Size {
@@ -33,8 +34,8 @@ fn size() -> Size {
         };
     }
     Size {
-        time: Duration::from_secs(70),
-        lifetimes: ["5s", "15s"],
+        time: Duration::from_secs(115),
+        lifetimes: ["10s", "30s"],
         least: [5, 14],
     }
 }
