@@ -62,7 +62,7 @@ test: ## Test what needs no control plane: 3 minutes once dependencies are compi
 	$(call step,the binary against scripted servers)
 	@cargo test --test process --no-fail-fast -- $(WAITING)
 ifneq ($(wildcard $(HELM)),)
-	$(call step,the chart by helm 4$(if $(wildcard $(HELM_3)), and 3))
+	$(call step,the chart by helm 4)
 	@$(CHART_ENV) cargo test --test chart --no-fail-fast
 else
 	@echo 'SKIPPED: the tests of the chart, since helm is not built: `make chart-tools` builds it'

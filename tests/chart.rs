@@ -1,6 +1,25 @@
-//! The Helm chart in `charts/zonewise`, by the real helm. The real API server judges it in the cluster program.
+//! The Helm chart in `charts/zonewise`, rendered by helm. The cluster program gives it to a real API server.
 //!
-//! Needs helm 4 (`make chart-tools`). Tests that need helm 3, promtool or helm-docs are ignored; `make ci` runs them too.
+//! Needs helm 4 (`make chart-tools`). Tests that need helm 3, promtool or helm-docs are ignored; `make ci` runs them.
+
+/// Makes each function a test with helm 4, and one with helm 3.
+macro_rules! each_helm {
+    ($($name:ident),* $(,)?) => {
+        mod with_helm_4 {$(
+            #[test]
+            fn $name() {
+                super::$name(&crate::helm::Helm::four());
+            }
+        )*}
+        mod with_helm_3 {$(
+            #[test]
+            #[ignore = "needs helm 3: make ci"]
+            fn $name() {
+                super::$name(&crate::helm::Helm::three());
+            }
+        )*}
+    };
+}
 
 #[path = "chart/alerts.rs"]
 mod alerts;

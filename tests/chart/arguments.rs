@@ -12,7 +12,7 @@ use super::program::zonewise;
 use super::refusals::refused;
 use super::switches::switches;
 use super::tools::root;
-use super::values::{at, certificates, merged, ways};
+use super::values::{at, certificates, ways};
 
 /// Files that a pod would have, and a kubeconfig of a cluster that is not there.
 struct Pod {
@@ -41,6 +41,7 @@ impl Pod {
             Some((flag @ ("--webhook-bind-address" | "--metrics-bind-address"), _)) => {
                 format!("{flag}=127.0.0.1:0")
             }
+            Some((flag @ "--log-format", _)) => format!("{flag}=json"),
             Some((flag, path))
                 if path.starts_with("/certificates/") || path.starts_with("/client-ca/") =>
             {
@@ -93,10 +94,9 @@ contexts: [{name: none, context: {cluster: none, user: none, namespace: zonewise
 current-context: none
 ";
 
-/// Asserts that the program goes to work with the arguments that these values give.
+/// Asserts that the program starts with the arguments that these values give.
 fn works(pod: &Pod, values: &Value) {
-    let values = merged(values, &json!({"log": {"format": "json"}}));
-    let objects = Helm::four().objects(&Release::usual(), &values);
+    let objects = Helm::four().objects(&Release::usual(), values);
     let arguments = objects.arguments();
     let line = pod.first_words(&arguments);
     let logged: Result<Value, _> = serde_json::from_str(&line);
@@ -240,8 +240,9 @@ fn what_the_chart_takes_at_its_edges_the_program_takes() {
     }
 }
 
-#[test]
-fn what_the_program_can_not_read_the_chart_refuses() {
+each_helm!(the_chart_refuses_what_the_program_cannot_read);
+
+fn the_chart_refuses_what_the_program_cannot_read(helm: &Helm) {
     for (path, value, flag) in [
         ("nodeGrace", json!("30s1m"), "--node-grace=30s1m"),
         ("nodeGrace", json!(""), "--node-grace="),
@@ -317,7 +318,7 @@ fn what_the_program_can_not_read_the_chart_refuses() {
             "mode" | "listenAddress" => format!("at '/{path}': value must be one of"),
             _ => format!("{path} is \""),
         };
-        refused(&at(path, value), &words);
+        refused(helm, &at(path, value), &words);
     }
     let said = said_without_a_certificate(&[]);
     assert!(said.contains(ASKS_FOR_A_CERTIFICATE), "{said}");

@@ -1,12 +1,14 @@
 //! The real helm.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::tools::{chart, found, tool};
+use super::tools::{chart, tool};
 
 /// A helm with nobody's settings.
 pub struct Helm {
@@ -52,13 +54,6 @@ impl Helm {
         Self::at(tool("ZONEWISE_HELM_3", "helm", "v3.", "helm"))
     }
 
-    /// Version 4, and version 3 where it is built: `make ci` builds it.
-    pub fn all() -> Vec<Self> {
-        let three = found("ZONEWISE_HELM_3", "helm", "v3.", "helm");
-        let three = three.map(Self::at);
-        [Self::four()].into_iter().chain(three).collect()
-    }
-
     fn at(program: PathBuf) -> Self {
         let home = TempDir::new().expect("a temporary folder can be made");
         Self { program, home }
@@ -67,6 +62,8 @@ impl Helm {
     /// A command of helm.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
+        // Helm runs too briefly to need its garbage collector, which takes a quarter of its CPU.
+        command.env("GOGC", "off");
         command.args(arguments).env_remove("KUBECONFIG");
         for variable in [
             "HELM_CACHE_HOME",
@@ -91,12 +88,25 @@ impl Helm {
         self.run(&["lint", "--strict", &text(&chart), "--values", &text(&file)])
     }
 
-    /// `helm template`: the text, or the complaint.
+    /// The output of `helm template`, or its error. Tests that render the chart with the same values share one run.
     pub fn template(&self, release: &Release, values: &Value) -> Result<String, String> {
-        self.template_file(release, &self.values_file(values))
+        let run = || self.template_file(release, &self.values_file(values));
+        // A test changes its copy of the chart between two runs.
+        if release.chart != chart() {
+            return run();
+        }
+        let rendering = Rendering {
+            program: self.program.clone(),
+            release: [release.name.clone(), release.namespace.clone()],
+            values: values.to_string(),
+        };
+        let mut renderings = RENDERINGS.lock().expect("no holder of the lock panics");
+        let shared = Arc::clone(renderings.entry(rendering).or_default());
+        drop(renderings);
+        shared.get_or_init(run).clone()
     }
 
-    /// The same with a file of values.
+    /// The same with a file of values, in a run of its own.
     pub fn template_file(&self, release: &Release, values: &Path) -> Result<String, String> {
         self.run(&[
             "template",
@@ -130,6 +140,18 @@ impl Helm {
         path
     }
 }
+
+/// What decides the output of `helm template` of the chart.
+#[derive(PartialEq, Eq, Hash)]
+struct Rendering {
+    program: PathBuf,
+    release: [String; 2],
+    values: String,
+}
+
+static RENDERINGS: LazyLock<Mutex<HashMap<Rendering, Shared>>> = LazyLock::new(Mutex::default);
+
+type Shared = Arc<OnceLock<Result<String, String>>>;
 
 /// What a command said: on standard output where it succeeded, or else all of it.
 pub fn said(output: &Output) -> Result<String, String> {

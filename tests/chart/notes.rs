@@ -9,7 +9,6 @@ use super::helm::{Helm, Objects, Release};
 use super::program::zonewise;
 use super::render::test_pod;
 use super::tools::{chart, copy, text_of};
-
 use super::values::merged;
 
 /// NOTES, which helm shows of an installation alone: so a copy of the chart has them in an object.
@@ -49,8 +48,9 @@ fn flags_of(command: &str) -> BTreeSet<String> {
     flags.map(str::to_owned).collect()
 }
 
-#[test]
-fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
+each_helm!(helm_test_and_notes_check_with_the_flags_of_the_replicas);
+
+fn helm_test_and_notes_check_with_the_flags_of_the_replicas(helm: &Helm) {
     let values = json!({
         "mode": "Observe",
         "honorTrafficDistribution": false,
@@ -60,7 +60,7 @@ fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
         "excludedNodeLabels": ["example.com/edge"],
         "extraArgs": ["--drift-pace=5", "--keep-overload=0.2", "--keep-in-zone=0.01"],
     });
-    let objects = Helm::four().objects(&Release::usual(), &values);
+    let objects = helm.objects(&Release::usual(), &values);
     let known = flags_of("check");
     let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
     let decided_by = objects
@@ -76,14 +76,12 @@ fn helm_test_and_notes_check_by_all_that_replicas_decide_by() {
         .collect();
     assert_eq!(lacks, Vec::<&&str>::new());
     let without_test = merged(&values, &json!({"helmTest": {"enabled": false}}));
-    for helm in Helm::all() {
-        let notes = notes(&helm, &without_test);
-        let line = notes
-            .lines()
-            .find_map(|line| line.strip_prefix("  zonewise "));
-        let words: Vec<&str> = line.expect("NOTES has the line").split(' ').collect();
-        assert_eq!(words, checked_by);
-    }
+    let notes = notes(helm, &without_test);
+    let line = notes
+        .lines()
+        .find_map(|line| line.strip_prefix("  zonewise "));
+    let words: Vec<&str> = line.expect("NOTES has the line").split(' ').collect();
+    assert_eq!(words, checked_by);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is rendered: the same each time, by both helms, and with what the modes promise.
+//! The rendered objects: deterministic, the same with both helms, and as the modes promise.
 
 use serde_json::{Value, json};
 
@@ -6,28 +6,36 @@ use super::helm::{Helm, Objects, Release};
 use super::tools::{root, text_of};
 use super::values::{CA, base64, certificates, everything, merged, ways};
 
-#[test]
-fn helm_lints_it() {
-    for helm in Helm::all() {
-        for values in [json!({}), everything()] {
-            helm.lint(&values)
-                .unwrap_or_else(|said| panic!("{values}: {said}"));
-        }
+each_helm!(
+    it_passes_lint,
+    two_renders_are_the_same_to_the_byte,
+    whole_numbers_stay_whole_from_a_million_on,
+);
+
+fn it_passes_lint(helm: &Helm) {
+    for values in [json!({}), everything()] {
+        helm.lint(&values)
+            .unwrap_or_else(|said| panic!("{values}: {said}"));
+    }
+}
+
+fn two_renders_are_the_same_to_the_byte(helm: &Helm) {
+    let release = Release::usual();
+    for values in ways() {
+        let one = helm.template(&release, &values).expect("it renders");
+        let another = helm.template_file(&release, &helm.values_file(&values));
+        assert_eq!(Ok(one), another, "{values}");
     }
 }
 
 #[test]
 #[ignore = "needs helm 3: make ci"]
-fn two_renders_are_the_same_to_the_byte_and_helm_3_and_4_agree() {
+fn helm_3_and_4_render_the_same_objects() {
     let helms = [Helm::four(), Helm::three()];
-    let release = Release::usual();
     for values in ways() {
-        let rendered = helms.each_ref().map(|helm| {
-            let [one, two] =
-                [(); 2].map(|()| helm.template(&release, &values).expect("it renders"));
-            assert_eq!(one, two, "{values}");
-            Objects::parse(&one)
-        });
+        let rendered = helms
+            .each_ref()
+            .map(|helm| helm.objects(&Release::usual(), &values));
         assert_eq!(rendered[0], rendered[1], "{values}");
     }
 }
@@ -147,8 +155,7 @@ fn pods_stay_on_linux_unless_told_otherwise() {
     assert_eq!(pods(&anywhere), [Value::Null, Value::Null]);
 }
 
-#[test]
-fn whole_numbers_stay_whole_from_a_million_on() {
+fn whole_numbers_stay_whole_from_a_million_on(helm: &Helm) {
     const MANY: i64 = 10_000_000;
     let values = json!({
         "replicaCount": MANY,
@@ -162,34 +169,32 @@ fn whole_numbers_stay_whole_from_a_million_on() {
         "certificates": {"selfManaged": {"certificateLifetime": "438000h", "caLifetime": "876000h"}},
         "prometheusRule": {"enabled": true, "certificateExpiryHours": 140_000},
     });
-    for helm in Helm::all() {
-        let text = helm
-            .template(&Release::usual(), &values)
-            .expect("it renders");
-        let float = text.lines().find(|line| line.contains("e+"));
-        assert_eq!(float, None);
-        let objects = Objects::parse(&text);
-        let spec = &objects.the("Deployment")["spec"];
-        assert_eq!(
-            (&spec["replicas"], &spec["revisionHistoryLimit"]),
-            (&json!(MANY), &json!(MANY))
-        );
-        assert_eq!(
-            spec["template"]["spec"]["terminationGracePeriodSeconds"],
-            MANY
-        );
-        assert_eq!(
-            objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"],
-            MANY
-        );
-        assert_eq!(objects.flag("--max-body-bytes"), Some("10000000"));
-        assert!(
-            objects
-                .the("PrometheusRule")
-                .to_string()
-                .contains("< 504000000")
-        );
-    }
+    let text = helm
+        .template(&Release::usual(), &values)
+        .expect("it renders");
+    let float = text.lines().find(|line| line.contains("e+"));
+    assert_eq!(float, None);
+    let objects = Objects::parse(&text);
+    let spec = &objects.the("Deployment")["spec"];
+    assert_eq!(
+        (&spec["replicas"], &spec["revisionHistoryLimit"]),
+        (&json!(MANY), &json!(MANY))
+    );
+    assert_eq!(
+        spec["template"]["spec"]["terminationGracePeriodSeconds"],
+        MANY
+    );
+    assert_eq!(
+        objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"],
+        MANY
+    );
+    assert_eq!(objects.flag("--max-body-bytes"), Some("10000000"));
+    assert!(
+        objects
+            .the("PrometheusRule")
+            .to_string()
+            .contains("< 504000000")
+    );
 }
 
 #[test]

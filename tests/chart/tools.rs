@@ -29,20 +29,13 @@ pub fn copy(from: &Path, to: &Path) {
     );
 }
 
-/// What `variable` names, or else the newest of `.cache/FOLDER/VERSION…/NAME` that make built.
+/// The path in `variable`, or else the newest `.cache/FOLDER/VERSION…/NAME`.
 ///
 /// # Panics
-/// When there is none.
+/// Where neither exists.
 pub fn tool(variable: &str, folder: &str, version: &str, name: &str) -> PathBuf {
-    found(variable, folder, version, name).unwrap_or_else(|| {
-        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
-    })
-}
-
-/// The same, or nothing.
-pub fn found(variable: &str, folder: &str, version: &str, name: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
-        return Some(PathBuf::from(path)).filter(|path| path.exists());
+        return path.into();
     }
     let kept = root().join(".cache").join(folder);
     let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
@@ -50,5 +43,8 @@ pub fn found(variable: &str, folder: &str, version: &str, name: &str) -> Option<
         versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(version));
     let paths = of_version.map(|entry| entry.path().join(name));
     let built = paths.filter(|path| path.exists());
-    built.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok())
+    let newest = built.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
+    newest.unwrap_or_else(|| {
+        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
+    })
 }
