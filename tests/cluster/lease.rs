@@ -1,6 +1,6 @@
 //! One leader at a time, with the permissions that the Role of `controller::lease` gives and no other.
 
-#[path = "../process/lease/claims.rs"]
+#[path = "../support/claims.rs"]
 mod claims;
 
 use k8s_openapi::api::coordination::v1::Lease;

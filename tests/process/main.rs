@@ -1,8 +1,16 @@
-//! The binary as an API server and a person at a terminal meet it, and the parts of it that call the API server, all against
-//! scripted servers that fail as they are told.
+//! The binary, and parts of the library, against servers that follow a script: no control plane and no cluster.
+//!
+//! Each test has processes, ports and servers of its own. Tests mostly wait, so run more of them at once than there are
+//! cores: `cargo test --test process -- --test-threads 12`.
 
-mod blocking;
+mod api_server;
+mod binary;
+#[path = "../support/claims.rs"]
+mod claims;
+mod client;
+mod cluster;
 mod events;
+mod exposition;
 #[path = "../support/leader.rs"]
 #[allow(dead_code, reason = "the tests on the real API server use the rest")]
 mod leader;
@@ -11,9 +19,8 @@ mod lease;
 mod port;
 #[path = "../support/program.rs"]
 mod program;
-mod scripted;
 mod serve;
 mod simulate;
 #[path = "../support/wait.rs"]
 mod wait;
-mod watch_faults;
+mod watch;

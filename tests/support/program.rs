@@ -1,21 +1,21 @@
-//! The program that is tested.
+//! The program under test.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
-/// The binary with no standard input, which the environment that tests run in must not configure.
+/// The binary, with no terminal. The environment of the test run does not configure it.
 #[must_use]
 pub fn zonewise() -> Command {
     unconfigured(Command::new(binary()))
 }
 
-/// The binary's path. `ZONEWISE_TEST_BINARY` names another build of it, such as that of a release.
+/// The path of the binary. `ZONEWISE_TEST_BINARY` names another build of it, such as the release build.
 pub fn binary() -> OsString {
     let built = || env!("CARGO_BIN_EXE_zonewise").into();
     std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built)
 }
 
-/// A command that runs the binary, without what would configure it.
+/// A command with no terminal and without the variables that configure zonewise.
 pub fn unconfigured(mut command: Command) -> Command {
     const OTHERS: [&str; 4] = ["KUBECONFIG", "NO_COLOR", "RUST_BACKTRACE", "RUST_LOG"];
     for (name, _) in std::env::vars_os() {

@@ -25,14 +25,71 @@ pub async fn within<T>(
     what: &str,
     mut probe: impl AsyncFnMut() -> Result<T, String>,
 ) -> T {
-    let started = Instant::now();
+    let patience = Patience::of(limit);
     loop {
         match probe().await {
             Ok(value) => return value,
-            Err(missing) if started.elapsed() > limit => {
-                panic!("{what}: not within {limit:?}; {missing}")
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(missing) => patience.lasts(what, &missing),
         }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A time limit that is running.
+struct Patience {
+    limit: Duration,
+    started: Instant,
+}
+
+impl Patience {
+    fn of(limit: Duration) -> Self {
+        Self {
+            limit,
+            started: Instant::now(),
+        }
+    }
+
+    fn lasts(&self, what: &str, missing: &str) {
+        let limit = self.limit;
+        assert!(
+            self.started.elapsed() <= limit,
+            "{what}: not within {limit:?}; {missing}"
+        );
+    }
+}
+
+/// The same for tests without a runtime.
+#[allow(
+    dead_code,
+    reason = "only the process program has tests without a runtime"
+)]
+pub mod blocking {
+    use super::{LONG_ENOUGH, PAUSE, Patience};
+
+    /// Tries until there is a value.
+    ///
+    /// # Panics
+    /// After [`LONG_ENOUGH`], with the last complaint.
+    pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> T {
+        let patience = Patience::of(LONG_ENOUGH);
+        loop {
+            match probe() {
+                Ok(value) => return value,
+                Err(missing) => patience.lasts(what, &missing),
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until a condition holds.
+    ///
+    /// # Panics
+    /// After [`LONG_ENOUGH`].
+    pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        eventually(what, || {
+            holds()
+                .then_some(())
+                .ok_or_else(|| "it does not hold".to_owned())
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zonewise::controller::lease::{self, Candidate, Claim, LeaseSettings};
 
-use super::api_server::{Store, Way};
+use crate::api_server::lease::{Store, Way};
 
 pub struct Replica {
     pub way: Way,
@@ -24,7 +24,9 @@ impl Replica {
     /// One that campaigns.
     pub fn start_with(store: &Store, settings: LeaseSettings) -> Self {
         let way = Way::to(store);
-        let client = lease::client(way.config(), &settings).expect("a client");
+        let url = format!("http://127.0.0.1:{}", way.port());
+        let config = kube::Config::new(url.parse().expect("a URL"));
+        let client = lease::client(config, &settings).expect("a client");
         let identity = settings.identity().to_owned();
         let candidate = Candidate::new(client, settings);
         Self {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::binary::{Serve, Setup, apply, write};
-use super::cluster::{
+use crate::binary::{Serve, Setup, apply, write};
+use crate::cluster::{
     self, TRIGGER_TIME, With as _, ZONES, balanced, endpoint, endpoints, hinted, hints, review,
     slice_of, web,
 };

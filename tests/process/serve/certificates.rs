@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::binary::{Serve, Setup, generate_certificates, replace, write};
-use super::client::{Connection, Tls, certificate_in};
-use super::cluster::{ZONES, balanced, hinted};
-use crate::blocking::eventually;
+use crate::binary::{Serve, Setup, generate_certificates, replace, write};
+use crate::client::{Connection, Tls, certificate_in};
+use crate::cluster::{ZONES, balanced, hinted};
+use crate::wait::blocking::eventually;
 
 const ERRORS: &str = "zonewise_certificate_reload_errors_total";
 const EXPIRATION: &str = "zonewise_certificate_expiration_timestamp_seconds";
@@ -218,11 +218,11 @@ fn a_certificate_that_changes_while_zonewise_starts_is_not_missed() {
         .spawn();
     // This waits until the other side reads, for which the certificate has been read before.
     let mut held = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
-    replace(&pipe, super::cluster::sample());
+    replace(&pipe, crate::cluster::sample());
     let next = serve.path("next");
     generate_certificates(&next, "48h");
     move_pair(&next, &serve.path("certs"));
-    std::io::Write::write_all(&mut held, super::cluster::sample().as_bytes()).unwrap();
+    std::io::Write::write_all(&mut held, crate::cluster::sample().as_bytes()).unwrap();
     drop(held);
     let tls = Tls::trusting(&next.join("ca.crt"));
     eventually("the new certificate is served", || {

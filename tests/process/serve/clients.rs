@@ -8,9 +8,9 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use super::binary::{Serve, Setup, replace};
-use super::client::{Answer, Tls};
-use super::cluster::{balanced, review};
+use crate::binary::{Serve, Setup, replace};
+use crate::client::{Answer, Tls};
+use crate::cluster::{balanced, review};
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 

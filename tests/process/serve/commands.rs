@@ -9,9 +9,9 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::binary::{generate_certificates, replace, run, run_with_input, stderr, stdout};
-use super::client::Tls;
-use super::cluster::{self, With as _, ZONES, balanced, endpoints, hinted, slice_of};
+use crate::binary::{generate_certificates, replace, run, run_with_input, stderr, stdout};
+use crate::client::Tls;
+use crate::cluster::{self, With as _, ZONES, balanced, endpoints, hinted, slice_of};
 use crate::port::Port;
 use crate::program::zonewise;
 
@@ -636,8 +636,8 @@ fn assert_one_line(output: &Output) {
 
 #[test]
 fn an_api_server_that_is_not_there_is_named_with_every_cause() {
-    let port = Port::reserve();
-    let server = format!("http://{}", port.address());
+    let nobody = Port::reserve();
+    let server = format!("http://127.0.0.1:{}", nobody.number());
     let folder = kubeconfig(&server);
     let output = run(&["explain", "--kubeconfig", &folder.path("kubeconfig")]);
     assert_failure(

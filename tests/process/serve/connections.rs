@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use rustls::ProtocolVersion;
 
-use super::binary::{Serve, Setup, write};
-use super::client::{Connection, Tls, head, request};
-use super::cluster::{ZONES, balanced, hinted, review};
-use crate::blocking::{eventually, until};
-use crate::port::Port;
+use crate::binary::{Serve, Setup, write};
+use crate::client::{Connection, Tls, head, request};
+use crate::cluster::{ZONES, balanced, hinted, review};
 use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::{eventually, until};
 
 const REJECTED: &str = "zonewise_rejected_connections_total";
 
@@ -383,9 +382,9 @@ fn an_old_connection_is_not_closed_while_it_is_idle() {
 
 #[test]
 fn both_kinds_of_address_reach_a_dual_stack_listener() {
-    let ports = [Port::reserve(), Port::reserve()];
-    let [webhook, metrics] = [&ports[0], &ports[1]].map(Port::number);
-    let serve = Setup::new()
+    let setup = Setup::new();
+    let [webhook, metrics] = setup.ports();
+    let serve = setup
         .flag("--webhook-bind-address", format!("[::]:{webhook}"))
         .flag("--metrics-bind-address", format!("[::]:{metrics}"))
         .start();

@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::binary::{Serve, apply, write};
-use super::client::{Connection, head, request};
-use super::cluster::{ZONES, balanced, hinted, review};
-use crate::blocking::until;
+use crate::binary::{Serve, apply, write};
+use crate::client::{Connection, head, request};
+use crate::cluster::{ZONES, balanced, hinted, review};
+use crate::wait::blocking::until;
 
 fn create() -> Vec<u8> {
     review("CREATE", &balanced(), None).to_string().into_bytes()

@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use super::binary::{Serve, Setup, replace};
-use super::client::Connection;
-use super::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
-use crate::blocking::eventually;
+use crate::binary::{Serve, Setup, replace};
+use crate::client::Connection;
+use crate::cluster::{self, ZONES, balanced, endpoints, hinted, nodes, service, web};
 use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::eventually;
 
 /// Two zones, and the Service `shop/web`.
 fn two_zones() -> String {

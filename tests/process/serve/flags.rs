@@ -2,10 +2,10 @@
 
 use std::net::TcpListener;
 
-use super::binary::{Serve, Setup, run, stdout};
-use super::client::head;
-use super::cluster::{ZONES, balanced, hinted};
-use crate::blocking::until;
+use crate::binary::{Setup, run, stdout};
+use crate::client::head;
+use crate::cluster::{ZONES, balanced, hinted};
+use crate::wait::blocking::until;
 
 fn fail(flag: &str, value: &str) -> (Option<i32>, String) {
     Setup::new().flag(flag, value).fail()
@@ -117,7 +117,7 @@ fn fail_with(flags: &str) -> (Option<i32>, String) {
     let output = run(&[&["serve"], &*flags.split(' ').collect::<Vec<_>>()].concat());
     (
         output.status.code(),
-        super::binary::stderr(&output).to_owned(),
+        crate::binary::stderr(&output).to_owned(),
     )
 }
 
@@ -292,7 +292,7 @@ fn a_body_may_be_no_larger_than_all_bodies_together() {
 
 #[test]
 fn port_zero_takes_any_free_port_and_the_log_tells_which() {
-    let serve: Serve = Setup::new()
+    let serve = Setup::new()
         .flag("--webhook-bind-address", "127.0.0.1:0")
         .start();
     let line = serve.wait_for_log("where it serves", |line| line["message"] == "serving");

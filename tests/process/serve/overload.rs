@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::binary::{Serve, Setup, apply, write};
-use super::client::{Connection, head, request};
-use super::cluster::{
+use crate::binary::{Serve, Setup, apply, write};
+use crate::client::{Connection, head, request};
+use crate::cluster::{
     self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
 };
-use crate::blocking::until;
+use crate::wait::blocking::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::binary::{Serve, apply, write};
-use super::client::{Answer, Connection, head, request};
-use super::cluster::{With as _, ZONES, balanced, hinted, review};
 use super::overload::hold_room;
-use crate::blocking::until;
+use crate::binary::{Serve, apply, write};
+use crate::client::{Answer, Connection, head, request};
+use crate::cluster::{With as _, ZONES, balanced, hinted, review};
 use crate::wait::LONG_ENOUGH;
+use crate::wait::blocking::until;
 
 const REJECTED: &str = "zonewise_rejected_requests_total";
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::binary::{Serve, Setup, replace};
-use super::client::{Connection, head};
-use super::cluster::{
+use crate::binary::{Serve, Setup, replace};
+use crate::client::{Connection, head};
+use crate::cluster::{
     self, With as _, ZONES, balanced, endpoint, endpoints, hinted, review, slice_of, web,
 };
-use crate::blocking::until;
+use crate::wait::blocking::until;
 
 const GAUGES: [&str; 14] = [
     "process_max_fds",

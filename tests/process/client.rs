@@ -311,12 +311,21 @@ impl Connection {
 
     fn try_read(&mut self) -> io::Result<usize> {
         let mut buffer = [0; 16 * 1024];
-        let count = match &mut self.stream {
-            Stream::Plain(stream) => stream.read(&mut buffer),
-            Stream::Tls(stream) => stream.read(&mut buffer),
-        }?;
-        self.unread.extend_from_slice(&buffer[..count]);
-        Ok(count)
+        loop {
+            let read = match &mut self.stream {
+                Stream::Plain(stream) => stream.read(&mut buffer),
+                Stream::Tls(stream) => stream.read(&mut buffer),
+            };
+            match read {
+                // Linux does not restart a read that has a timeout after an interruption.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(count) => {
+                    self.unread.extend_from_slice(&buffer[..count]);
+                    return Ok(count);
+                }
+            }
+        }
     }
 
     /// Bytes that came; zero at the end, however it came about.

@@ -1,7 +1,5 @@
 //! Never two leaders, and one again as soon as there may be: against a scripted API server whose ways fail.
 
-mod api_server;
-mod claims;
 mod log;
 mod replica;
 
@@ -11,9 +9,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use zonewise::controller::lease::LeaseSettings;
 
+use crate::api_server::Fault;
+use crate::api_server::lease::Store;
+use crate::claims::Observer;
 use crate::wait::eventually;
-use api_server::{Fault, Store};
-use claims::Observer;
 use replica::{Replica, quick, with_times};
 
 fn observe(replicas: &[&Replica]) -> Observer {
@@ -65,6 +64,10 @@ async fn leader_and_follower(store: &Store) -> [Replica; 2] {
 /// Times after which no test waits: what happens all the same does not wait for them.
 fn slow(name: &str) -> LeaseSettings {
     with_times(name, [600_000, 300_000, 100].map(Duration::from_millis))
+}
+
+fn garbage() -> Fault {
+    Fault::Answer(200, "<html>\u{1b}[2J".to_owned())
 }
 
 // === Without faults ===
@@ -168,7 +171,7 @@ async fn is_followed_when_cut_off_by(fault: Fault) {
     let store = Store::default();
     let [first, second] = leader_and_follower(&store).await;
     let observer = observe(&[&first, &second]);
-    first.way.set(fault);
+    first.way.set(fault.clone());
     leads(&second).await;
     assert!(first.campaigns());
     first.way.set(Fault::Nothing);
@@ -185,11 +188,11 @@ async fn a_leader_who_is_cut_off_is_followed() {
     let faults = [
         Fault::Refuse,
         Fault::Silence,
-        Fault::Status(409),
-        Fault::Status(500),
-        Fault::Status(403),
-        Fault::Garbage,
-        Fault::Empty,
+        Fault::status(409, "as told"),
+        Fault::status(500, "as told"),
+        Fault::status(403, "as told"),
+        garbage(),
+        Fault::Answer(200, "{}".to_owned()),
     ];
     join_all(faults.map(is_followed_when_cut_off_by)).await;
 }
@@ -227,8 +230,8 @@ async fn when_everything_is_away_nobody_leads_until_it_is_back() {
     let store = Store::default();
     let [first, second] = leader_and_follower(&store).await;
     let observer = observe(&[&first, &second]);
-    for fault in [Fault::Refuse, Fault::Silence, Fault::Garbage] {
-        first.way.set(fault);
+    for fault in [Fault::Refuse, Fault::Silence, garbage()] {
+        first.way.set(fault.clone());
         second.way.set(fault);
         leads_no_more(&first).await;
         leads_no_more(&second).await;
@@ -477,15 +480,15 @@ async fn a_storm_of_faults_makes_no_two_leaders() {
             3 => Fault::AnswersLost,
             4 => Fault::Slow(350),
             5 => Fault::Slow(1_100),
-            6 => Fault::Status(500),
-            7 => Fault::Status(409),
+            6 => Fault::status(500, "as told"),
+            7 => Fault::status(409, "as told"),
             _ => Fault::Nothing,
         };
         if what == 11 {
             store.delete();
         }
+        rolled.push((which, fault.clone()));
         replicas[which].way.set(fault);
-        rolled.push((which, fault));
         pause(u64::try_from(roll % 200).expect("it is small")).await;
     }
     for replica in &replicas {
@@ -531,7 +534,7 @@ async fn gains_and_losses_are_told_once_and_renewals_never() {
         lines[2],
         "WARN no longer leading: the lease could not be renewed for 1s"
     );
-    a.way.set(Fault::Status(403));
+    a.way.set(Fault::status(403, "as told"));
     eventually("a third kind", async || {
         (log::of(&a.identity).len() > 3)
             .then_some(())

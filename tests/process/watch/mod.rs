@@ -4,19 +4,19 @@
 //! answers to `/mutate`; the reviews carry a slice without hints whose stored form is hinted for the zone `stored`, so
 //! that an answer tells whether hints were planned, kept or stripped.
 
-mod api_server;
 mod objects;
-mod process;
+mod zonewise;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::api_server::watches::Resource::{self, EndpointSlices, Namespaces, Nodes, Services};
+use crate::api_server::watches::{ApiServer, Verb};
+use crate::api_server::{Fault, Gate};
 use crate::wait::eventually;
-use api_server::Resource::{self, EndpointSlices, Namespaces, Nodes, Services};
-use api_server::{ApiServer, Fault, Gate, Verb};
 use objects::{endpoints, node, ready, service, slice, with};
-use process::Zonewise;
+use zonewise::Zonewise;
 
 /// A server with three equal zones, the Service `web` and its one slice, on which zonewise decides `PLANNED`.
 fn usual() -> ApiServer {
@@ -83,13 +83,13 @@ async fn lists_come_in_pages_and_readiness_waits_for_the_last_page_of_all_three(
         .await;
     let mut synced = Vec::new();
     for resource in Resource::ALL {
-        synced.push(zonewise.synced(resource).await);
+        synced.push(zonewise.synced(resource));
     }
     assert_eq!(synced, [true, true, true, false]);
-    assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
+    assert_eq!(zonewise.ask(&web()), NOT_SYNCED);
     gate.open();
     zonewise.is_ready().await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
     for resource in [Services, EndpointSlices] {
         let lists = api.requests(resource, Verb::List);
         let pages: Vec<_> = lists
@@ -120,9 +120,9 @@ async fn five_thousand_nodes_are_taken_in() {
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
     zonewise.comes_to_nodes("Counted", 5000).await;
-    assert_eq!(zonewise.shares().await, "a 100, b 0, c 0");
+    assert_eq!(zonewise.shares(), "a 100, b 0, c 0");
     assert_eq!(api.requests(Nodes, Verb::List).len(), 10);
-    assert_eq!(zonewise.errors(Nodes).await, 0);
+    assert_eq!(zonewise.errors(Nodes), 0);
 }
 
 #[tokio::test]
@@ -145,8 +145,8 @@ async fn a_list_whose_continue_token_expires_is_begun_anew() {
     api.compact();
     gate.open();
     zonewise.is_ready().await;
-    assert_eq!(zonewise.shares().await, "b 0, c 100");
-    assert_eq!(zonewise.errors(Nodes).await, 1);
+    assert_eq!(zonewise.shares(), "b 0, c 100");
+    assert_eq!(zonewise.errors(Nodes), 1);
 }
 
 // === Away ===
@@ -161,10 +161,10 @@ async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
             "waiting for the first list of nodes, namespaces, services, endpointslices\n",
         )
         .await;
-    assert_eq!(zonewise.ask(&web()).await, NOT_SYNCED);
+    assert_eq!(zonewise.ask(&web()), NOT_SYNCED);
     pause(2_500).await;
     for resource in Resource::ALL {
-        let errors = zonewise.errors(resource).await;
+        let errors = zonewise.errors(resource);
         assert!(
             (1..=5).contains(&errors),
             "{errors} attempts in 2.5 s: {resource:?}"
@@ -175,23 +175,21 @@ async fn an_api_server_that_is_away_at_the_start_is_found_when_it_comes() {
     zonewise.assert_runs();
     api.start();
     zonewise.is_ready().await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
 }
 
 #[tokio::test]
-
 async fn pauses_grow_while_the_api_server_stays_away() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
     pause(7_000).await;
     // Pauses of 0.8 s, 1.6 s, 3.2 s and so on, or longer: the fifth attempt comes after 12 s. Without growth it comes
     // within 6.4 s.
-    let attempts = zonewise.errors(Nodes).await;
+    let attempts = zonewise.errors(Nodes);
     assert!(attempts <= 4, "{attempts} attempts in 7 s");
 }
 
 #[tokio::test]
-
 async fn the_log_says_why_the_api_server_cannot_be_reached() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
@@ -201,12 +199,11 @@ async fn the_log_says_why_the_api_server_cannot_be_reached() {
 }
 
 #[tokio::test]
-
 async fn nothing_is_heard_from_an_api_server_that_is_away() {
     let api = usual();
     let zonewise = Zonewise::start(&api).await;
     zonewise.comes_to_errors(Nodes, 2).await;
-    assert_eq!(zonewise.last_event(Nodes).await, 0);
+    assert_eq!(zonewise.last_event(Nodes), 0);
 }
 
 #[tokio::test]
@@ -220,10 +217,10 @@ async fn while_the_api_server_is_away_decisions_go_on_and_what_was_deleted_goes_
     );
     api.start();
     let mut zonewise = Zonewise::start_ready(&api).await;
-    assert_eq!(zonewise.shares().await, "a 25, b 25, c 25, d 25");
-    let before = zonewise.ask(&web()).await;
+    assert_eq!(zonewise.shares(), "a 25, b 25, c 25, d 25");
+    let before = zonewise.ask(&web());
     let old = slice("old-1", "old", &endpoints(3, &["a", "b", "c", "d"]));
-    let before_old = zonewise.ask(&old).await;
+    let before_old = zonewise.ask(&old);
     assert!(before.starts_with("Hints: "), "{before}");
     assert_eq!(before_old, "Hints: a b c d");
 
@@ -233,10 +230,10 @@ async fn while_the_api_server_is_away_decisions_go_on_and_what_was_deleted_goes_
         let error = &zonewise.told_errors(resource)[0];
         assert!(error.contains("watch"), "{error}");
     }
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
-    assert_eq!(zonewise.ask(&web()).await, before);
-    assert_eq!(zonewise.ask(&old).await, before_old);
-    assert_eq!(zonewise.shares().await, "a 25, b 25, c 25, d 25");
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
+    assert_eq!(zonewise.ask(&web()), before);
+    assert_eq!(zonewise.ask(&old), before_old);
+    assert_eq!(zonewise.shares(), "a 25, b 25, c 25, d 25");
 
     api.delete(Nodes, "n-d");
     api.delete(Services, "shop/old");
@@ -297,17 +294,16 @@ async fn watches_have_a_bounded_life_and_one_that_ends_in_time_is_no_error() {
     api.put(Nodes, node("n-a", "a", 16));
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
     for resource in Resource::ALL {
-        assert_eq!(zonewise.errors(resource).await, 0);
+        assert_eq!(zonewise.errors(resource), 0);
         assert_eq!(api.requests(resource, Verb::List).len(), 1);
     }
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-
 async fn watches_that_end_at_once_are_not_opened_in_a_tight_loop() {
     let api = usual();
-    api.always(Nodes, Verb::Watch, Fault::EndAtOnce);
+    api.always(Nodes, Verb::Watch, Fault::end_at_once());
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
@@ -321,7 +317,7 @@ async fn the_time_of_the_last_event_moves_with_events() {
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
-    let listed = zonewise.last_event(Nodes).await;
+    let listed = zonewise.last_event(Nodes);
     let now = u64::try_from(jiff::Timestamp::now().as_second()).unwrap();
     assert!(now - listed < 10, "{now} - {listed}");
     pause(1_100).await;
@@ -330,12 +326,11 @@ async fn the_time_of_the_last_event_moves_with_events() {
 }
 
 #[tokio::test]
-
 async fn a_bookmark_is_a_sign_of_life() {
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
-    let listed = zonewise.last_event(Services).await;
+    let listed = zonewise.last_event(Services);
     pause(1_100).await;
     api.bookmark(Services);
     zonewise.comes_to_hear(Services, listed).await;
@@ -345,7 +340,7 @@ async fn a_bookmark_is_a_sign_of_life() {
 async fn a_watch_that_falls_silent_is_ended_and_what_it_missed_is_heard() {
     let api = usual();
     api.start();
-    let mut zonewise = Zonewise::start_with(&api, &["--watch-life-seconds", "1"]).await;
+    let mut zonewise = Zonewise::start_with(&api, &[("--watch-life-seconds", "1")]).await;
     zonewise.is_ready().await;
     comes_to_requests(&api, Nodes, Verb::Watch, 1).await;
     assert_eq!(
@@ -361,7 +356,7 @@ async fn a_watch_that_falls_silent_is_ended_and_what_it_missed_is_heard() {
         "{error}"
     );
     assert!(api.open_watches(Nodes) <= 1, "the silent one is still open");
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
 }
 
 // === 410 Gone ===
@@ -372,7 +367,7 @@ async fn after_a_410_event_everything_is_listed_anew_and_nothing_is_lost_meanwhi
     api.put(Nodes, node("n-d", "d", 12));
     api.start();
     let mut zonewise = Zonewise::start_ready(&api).await;
-    let before = zonewise.shares().await;
+    let before = zonewise.shares();
     let gate = Gate::shut();
     for resource in Resource::ALL {
         api.next(resource, Verb::List, [Fault::Hold(gate.clone())]);
@@ -382,23 +377,22 @@ async fn after_a_410_event_everything_is_listed_anew_and_nothing_is_lost_meanwhi
     api.delete(Nodes, "n-d");
     for resource in Resource::ALL {
         comes_to_requests(&api, resource, Verb::List, 2).await;
-        assert_eq!(zonewise.errors(resource).await, 1);
+        assert_eq!(zonewise.errors(resource), 1);
     }
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
-    assert_eq!(zonewise.shares().await, before);
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
+    assert_eq!(zonewise.shares(), before);
     let old = slice("web-9", "web", &endpoints(9, &["a"]));
     assert!(
-        zonewise.ask(&old).await.starts_with("Hints: "),
+        zonewise.ask(&old).starts_with("Hints: "),
         "the sibling in the cache is forgotten"
     );
     gate.open();
     zonewise.comes_to_shares(THIRDS).await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-
 async fn after_status_410_to_a_watch_everything_is_listed_anew() {
     let api = usual();
     api.start();
@@ -407,8 +401,8 @@ async fn after_status_410_to_a_watch_everything_is_listed_anew() {
     api.end_watches(Nodes);
     api.put(Nodes, node("n-a", "a", 16));
     zonewise.comes_to_errors(Nodes, 1).await;
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
-    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
+    assert!(zonewise.ask(&web()).starts_with("Hints: "));
     // A second list is the only way to hear of the change.
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
     zonewise.assert_runs();
@@ -422,7 +416,7 @@ async fn a_second_list_that_breaks_off_loses_nothing() {
     }
     api.start();
     let mut zonewise = Zonewise::start_ready(&api).await;
-    let before = zonewise.shares().await;
+    let before = zonewise.shares();
     let gate = Gate::shut();
     let broken = Fault::Answer(500, "Sorry.\n".into());
     let held = Fault::Hold(gate.clone());
@@ -432,7 +426,7 @@ async fn a_second_list_that_breaks_off_loses_nothing() {
     api.delete(Nodes, "z-599");
     api.delete(Nodes, "n-a");
     comes_to_requests(&api, Nodes, Verb::List, 5).await;
-    assert_eq!(zonewise.shares().await, before);
+    assert_eq!(zonewise.shares(), before);
     gate.open();
     zonewise.comes_to_shares("b 0, c 100").await;
     zonewise.assert_runs();
@@ -485,19 +479,19 @@ async fn odd_objects_in_a_list_are_named_and_counted_and_the_rest_goes_on() {
     assert_named(&zonewise, "Service", "shop/odd", "metadata.annotations");
     assert_named(&zonewise, "EndpointSlice", "shop/broken-1", "endpoints");
     for resource in Resource::ALL {
-        assert_eq!(zonewise.unreadable(resource).await, 1);
-        assert_eq!(zonewise.errors(resource).await, 0);
+        assert_eq!(zonewise.unreadable(resource), 1);
+        assert_eq!(zonewise.errors(resource), 0);
     }
     // The node's zone and CPU are as they should be, so it counts.
-    assert_eq!(zonewise.shares().await, "a 31, b 31, c 38");
-    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    assert_eq!(zonewise.shares(), "a 31, b 31, c 38");
+    assert!(zonewise.ask(&web()).starts_with("Hints: "));
     let six = endpoints(3, &["a", "a", "b", "b", "c", "c"]);
     let of_odd = slice("odd-1", "odd", &six);
-    assert_eq!(zonewise.ask(&of_odd).await, NOT_UNDERSTOOD);
+    assert_eq!(zonewise.ask(&of_odd), NOT_UNDERSTOOD);
     let beside_odd = slice("broken-2", "broken", &six);
-    assert_eq!(zonewise.ask(&beside_odd).await, NOT_UNDERSTOOD);
+    assert_eq!(zonewise.ask(&beside_odd), NOT_UNDERSTOOD);
     let in_its_place = slice("broken-1", "broken", &six);
-    assert!(zonewise.ask(&in_its_place).await.starts_with("Hints: "));
+    assert!(zonewise.ask(&in_its_place).starts_with("Hints: "));
 }
 
 #[tokio::test]
@@ -509,7 +503,7 @@ async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended(
     );
     api.start();
     let mut zonewise = Zonewise::start_ready(&api).await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
 
     let yes = json!({"addresses": ["10.0.2.1"], "zone": "a", "conditions": {"ready": "yes"}});
     api.put(EndpointSlices, slice("web-2", "web", &[yes]));
@@ -550,7 +544,7 @@ async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended(
     assert_named(&zonewise, "Node", "odd", "metadata.labels");
     api.delete(Nodes, "odd");
     zonewise.comes_to_shares(THIRDS).await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
 
     // A node whose zone is no text has none, as one whose CPU is no quantity has none.
     api.put(
@@ -569,15 +563,14 @@ async fn odd_objects_in_a_watch_are_named_and_counted_and_forgotten_once_mended(
 
     let counts = [2, 0, 1, 2];
     for (resource, count) in Resource::ALL.into_iter().zip(counts) {
-        assert_eq!(zonewise.unreadable(resource).await, count, "{resource:?}");
-        assert_eq!(zonewise.errors(resource).await, 0);
+        assert_eq!(zonewise.unreadable(resource), count, "{resource:?}");
+        assert_eq!(zonewise.errors(resource), 0);
         assert_eq!(api.requests(resource, Verb::List).len(), 1, "{resource:?}");
     }
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-
 async fn a_readiness_of_unexpected_type_is_named_too() {
     let api = usual();
     let odd = json!({"status": {"conditions": [{"type": "Ready", "status": true}]}});
@@ -585,7 +578,7 @@ async fn a_readiness_of_unexpected_type_is_named_too() {
     api.start();
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
-    assert_eq!(zonewise.unreadable(Nodes).await, 1);
+    assert_eq!(zonewise.unreadable(Nodes), 1);
     assert_named(&zonewise, "Node", "odd", "status.conditions");
 }
 
@@ -618,20 +611,17 @@ async fn what_is_null_empty_or_missing_is_not_odd() {
     let mut zonewise = Zonewise::start(&api).await;
     zonewise.is_ready().await;
     zonewise.comes_to_nodes("NotReady", 1).await;
-    assert_eq!(zonewise.shares().await, THIRDS);
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
-    assert_eq!(zonewise.ask(&empty).await, "Hints:");
+    assert_eq!(zonewise.shares(), THIRDS);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
+    assert_eq!(zonewise.ask(&empty), "Hints:");
     let of_bare = slice("bare-1", "bare", &endpoints(6, &["a", "b", "c"]));
-    assert_eq!(zonewise.ask(&of_bare).await, "Hints: a b c");
+    assert_eq!(zonewise.ask(&of_bare), "Hints: a b c");
     let of_plain = slice("plain-1", "plain", &endpoints(7, &["a", "b", "c"]));
-    assert_eq!(zonewise.ask(&of_plain).await, "Untouched NotOptedIn: - - -");
+    assert_eq!(zonewise.ask(&of_plain), "Untouched NotOptedIn: - - -");
     let beside_lost = slice("nowhere-2", "nowhere", &endpoints(8, &["a", "b", "c"]));
-    assert_eq!(
-        zonewise.ask(&beside_lost).await,
-        "Strip NoZoneSpecified: - - -"
-    );
+    assert_eq!(zonewise.ask(&beside_lost), "Strip NoZoneSpecified: - - -");
     for resource in Resource::ALL {
-        assert_eq!(zonewise.unreadable(resource).await, 0, "{resource:?}");
+        assert_eq!(zonewise.unreadable(resource), 0, "{resource:?}");
     }
     // Ready and without labels: the one thing that capacity can't do without.
     let no_labels = with(node("bare", "c", 4), &json!({"metadata": {"labels": null}}));
@@ -649,16 +639,16 @@ async fn a_heartbeat_changes_nothing_but_the_time_of_the_last_event() {
     let api = usual();
     api.start();
     let zonewise = Zonewise::start_ready(&api).await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
-    let seen = async || {
-        let mut metrics = zonewise.metrics().await.unwrap();
+    assert_eq!(zonewise.ask(&web()), PLANNED);
+    let seen = || {
+        let mut metrics = zonewise.metrics().samples;
         // These move with the time and with whoever asks.
         let moving = ["process_", "open_connections", "last_event"];
-        metrics.retain(|name, _| !moving.iter().any(|part| name.contains(part)));
+        metrics.retain(|sample| !moving.iter().any(|part| sample.name.contains(part)));
         (metrics, zonewise.raw_log())
     };
-    let heard = zonewise.last_event(Nodes).await;
-    let before = seen().await;
+    let heard = zonewise.last_event(Nodes);
+    let before = seen();
     pause(1_100).await;
     for second in 1..=10 {
         let time = format!("2026-01-01T00:00:{second:02}Z");
@@ -676,15 +666,15 @@ async fn a_heartbeat_changes_nothing_but_the_time_of_the_last_event() {
     }
     zonewise.comes_to_hear(Nodes, heard).await;
     pause(200).await;
-    assert_eq!(seen().await, before);
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(seen(), before);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
 }
 
 #[tokio::test]
 async fn a_new_node_without_a_zone_strips_once_its_grace_is_over_with_no_event() {
     let api = usual();
     api.start();
-    let mut zonewise = Zonewise::start_with(&api, &["--node-grace", "3s"]).await;
+    let mut zonewise = Zonewise::start_with(&api, &[("--node-grace", "3s")]).await;
     zonewise.is_ready().await;
     let created = |seconds_ago: i64| {
         let time = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds_ago);
@@ -695,8 +685,8 @@ async fn a_new_node_without_a_zone_strips_once_its_grace_is_over_with_no_event()
     // Made by a clock that is ahead, so that its grace lasts for as long as it takes to look.
     api.put(Nodes, created(-3_600));
     zonewise.comes_to_nodes("Settling", 1).await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
-    assert_eq!(zonewise.shares().await, THIRDS);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
+    assert_eq!(zonewise.shares(), THIRDS);
     api.put(Nodes, created(0));
     zonewise
         .comes_to_answer(&web(), "Strip InsufficientNodeInfo: - - - - - -")
@@ -729,22 +719,22 @@ async fn storm(come: impl AsyncFnOnce(&ApiServer, Vec<Value>)) {
     api.start();
     let mut zonewise = Zonewise::start_ready(&api).await;
     let shares = "a 40, b 30, c 30";
-    assert_eq!(zonewise.shares().await, shares);
-    let before = zonewise.ask(&web()).await;
+    assert_eq!(zonewise.shares(), shares);
+    let before = zonewise.ask(&web());
     assert!(before.starts_with("Hints: "), "{before}");
 
     come(&api, not_ready(&twenty()[..12])).await;
-    zonewise.comes_to_metric("zonewise_frozen", "1").await;
+    zonewise.comes_to_metric("zonewise_frozen", &[], 1).await;
     zonewise.comes_to_nodes("NotReady", 12).await;
-    assert_eq!(zonewise.shares().await, shares);
-    assert_eq!(zonewise.ask(&web()).await, before);
+    assert_eq!(zonewise.shares(), shares);
+    assert_eq!(zonewise.ask(&web()), before);
 
     api.put_all(Nodes, twenty()[..1].to_vec());
-    zonewise.comes_to_metric("zonewise_frozen", "0").await;
-    assert_eq!(zonewise.shares().await, "a 11, b 22, c 67");
+    zonewise.comes_to_metric("zonewise_frozen", &[], 0).await;
+    assert_eq!(zonewise.shares(), "a 11, b 22, c 67");
     api.put_all(Nodes, twenty()[1..12].to_vec());
     zonewise.comes_to_shares(shares).await;
-    assert_eq!(zonewise.ask(&web()).await, before);
+    assert_eq!(zonewise.ask(&web()), before);
     zonewise.assert_runs();
 }
 
@@ -754,7 +744,6 @@ async fn capacity_is_held_while_twelve_of_twenty_nodes_are_not_ready() {
 }
 
 #[tokio::test]
-
 async fn capacity_is_held_as_it_was_before_a_storm_that_comes_node_by_node() {
     storm(async |api, nodes| {
         for node in nodes {
@@ -766,7 +755,6 @@ async fn capacity_is_held_as_it_was_before_a_storm_that_comes_node_by_node() {
 }
 
 #[tokio::test]
-
 async fn a_storm_at_the_start_holds_nothing_since_nothing_was_known() {
     let api = usual();
     for i in 0..497 {
@@ -791,8 +779,8 @@ async fn a_storm_at_the_start_holds_nothing_since_nothing_was_known() {
     pause(200).await;
     gate.open();
     zonewise.is_ready().await;
-    assert_eq!(zonewise.shares().await, "a 0, b 50, c 50");
-    assert_eq!(zonewise.metric("zonewise_frozen").await, "0");
+    assert_eq!(zonewise.shares(), "a 0, b 50, c 50");
+    assert_eq!(zonewise.metric("zonewise_frozen", &[]), 0);
 }
 
 // === Broken answers ===
@@ -817,13 +805,12 @@ async fn a_line_that_is_no_json_and_an_error_event_cost_nothing_that_comes_after
         &endpoints(3, &["a", "a", "a", "a", "b", "c"]),
     );
     zonewise.comes_to_answer(&new, "Hints: a a a a b c").await;
-    assert_eq!(zonewise.errors(Services).await, 1);
+    assert_eq!(zonewise.errors(Services), 1);
     assert_eq!(api.requests(Services, Verb::List).len(), 1);
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-
 async fn an_event_whose_line_is_no_json_is_not_missed_for_good() {
     let api = usual();
     api.start();
@@ -844,7 +831,7 @@ async fn an_event_that_is_cut_short_comes_again_whole() {
     let mut zonewise = Zonewise::start_ready(&api).await;
     api.put_cut_short(Nodes, node("n-a", "a", 16)).await;
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
     // The same where a line is ended in its middle and goes on in no other.
     api.send(Nodes, "{\"type\":\"MODIFIED\",\"object\":{\"meta\n");
     api.put(Nodes, node("n-b", "b", 16));
@@ -876,7 +863,7 @@ async fn lists_that_are_refused_are_tried_again_and_told_of() {
         assert!(error.contains(words), "{error}");
     }
     zonewise.is_ready().await;
-    assert_eq!(zonewise.ask(&web()).await, PLANNED);
+    assert_eq!(zonewise.ask(&web()), PLANNED);
 }
 
 #[tokio::test]
@@ -903,15 +890,14 @@ async fn watches_that_are_refused_are_tried_again_with_what_is_known() {
         let error = &zonewise.told_errors(resource)[0];
         assert!(error.contains(words), "{error}");
     }
-    assert_eq!(zonewise.readyz().await, Ok((200, "ok\n".to_owned())));
-    assert!(zonewise.ask(&web()).await.starts_with("Hints: "));
+    assert_eq!(zonewise.readyz(), (200, "ok\n".to_owned()));
+    assert!(zonewise.ask(&web()).starts_with("Hints: "));
     zonewise.comes_to_shares("a 67, b 17, c 17").await;
     assert_eq!(api.requests(Nodes, Verb::List).len(), 1);
     zonewise.assert_runs();
 }
 
 #[tokio::test]
-
 async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() {
     let api = usual();
     let busy = Fault::status(429, "TooManyRequests");
@@ -927,7 +913,7 @@ async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() 
     pause(2_500).await;
     for resource in [Nodes, Services] {
         let lists = api.requests(resource, Verb::List).len();
-        let errors = zonewise.errors(resource).await;
+        let errors = zonewise.errors(resource);
         assert!(
             lists <= 5 && errors >= 1,
             "{resource:?}: {lists} lists in 2.5 s, {errors} errors counted"
@@ -940,7 +926,6 @@ async fn an_api_server_that_asks_for_fewer_requests_gets_fewer_and_is_told_of() 
 }
 
 #[tokio::test]
-
 async fn a_list_that_is_no_list_is_told_of_in_a_sentence_and_not_in_full() {
     let api = usual();
     let page = format!("<html>{}</html>", "Welcome! ".repeat(5_000));

@@ -1,35 +1,12 @@
-//! A small API server that keeps one Lease, and ways to it that fail as they are told.
+//! One Lease, and ways to it that fail independently.
 
-use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use hyper::body::Incoming;
+use hyper::body::Bytes;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::scripted::{Answer, Server, body_of, status, whole};
-
-/// What a way does with requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Each is answered as it should be.
-    Nothing,
-    /// Connections are refused, and those that were open are cut.
-    Refuse,
-    /// Connections are accepted, and nothing is ever answered.
-    Silence,
-    /// What is asked for is done, and nothing is ever answered.
-    AnswersLost,
-    /// This status, and nothing is done.
-    Status(u16),
-    /// Status 200 and no JSON; nothing is done.
-    Garbage,
-    /// Status 200 and an empty object; nothing is done.
-    Empty,
-    /// The answer takes so many milliseconds, half of them before anything is done.
-    Slow(u64),
-}
+use super::{Answer, Fault, Server, lock, refusal, whole};
 
 /// What is stored.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +22,7 @@ struct Stored {
 
 impl Store {
     fn lock(&self) -> MutexGuard<'_, Stored> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The Lease as it is.
@@ -98,7 +75,7 @@ impl Store {
         stored.replace(lease);
     }
 
-    fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+    fn answer(&self, method: &Method, body: &[u8]) -> Answer {
         let mut stored = self.lock();
         let sent: Value = serde_json::from_slice(body).unwrap_or_default();
         let there = stored.lease.clone();
@@ -113,8 +90,8 @@ impl Store {
         };
         stored.writes += usize::from(method != Method::GET && result.is_ok());
         result.map_or_else(
-            |(code, reason)| (code, status(code, reason)),
-            |lease| (200, lease),
+            |(code, reason)| refusal(code, reason),
+            |lease| whole(200, lease.to_string()),
         )
     }
 }
@@ -141,61 +118,47 @@ fn version(lease: &Value) -> (String, String) {
 }
 
 /// A way to the store, with a port of its own.
+#[derive(Debug)]
 pub struct Way {
     server: Server,
+    store: Store,
     fault: Arc<Mutex<Fault>>,
 }
 
 impl Way {
     /// One that works.
     pub fn to(store: &Store) -> Self {
-        let fault = Arc::new(Mutex::new(Fault::Nothing));
-        let (store, scripted) = (store.clone(), fault.clone());
-        let server = Server::new(move |request| answer(store.clone(), scripted.clone(), request));
-        server.start();
-        Self { server, fault }
+        let way = Self {
+            server: Server::away(),
+            store: store.clone(),
+            fault: Arc::new(Mutex::new(Fault::Nothing)),
+        };
+        way.set(Fault::Nothing);
+        way
     }
 
-    /// A client configuration for it.
-    pub fn config(&self) -> kube::Config {
-        self.server.config()
+    /// Its port on loopback.
+    pub fn port(&self) -> u16 {
+        self.server.port.number()
     }
 
-    /// What it does from now on.
+    /// Sets what happens to all requests that come.
     pub fn set(&self, fault: Fault) {
-        *self.fault.lock().expect("nobody panicked") = fault;
-        if fault == Fault::Refuse {
-            self.server.cut();
-        } else {
-            self.server.start();
+        let is_away = matches!(fault, Fault::Refuse);
+        *lock(&self.fault) = fault;
+        if is_away {
+            drop(self.server.stop());
+            return;
         }
+        let (store, fault) = (self.store.clone(), self.fault.clone());
+        self.server
+            .start(move |request| answer(store.clone(), fault.clone(), request));
     }
 }
 
-async fn answer(store: Store, fault: Arc<Mutex<Fault>>, request: Request<Incoming>) -> Answer {
-    let method = request.method().clone();
-    let body = body_of(request).await;
-    let fault = *fault.lock().expect("nobody panicked");
-    let pause = |milliseconds| tokio::time::sleep(Duration::from_millis(milliseconds));
-    match fault {
-        Fault::Nothing => said(&store.answer(&method, &body)),
-        Fault::Refuse | Fault::Silence => pending().await,
-        Fault::AnswersLost => {
-            store.answer(&method, &body);
-            pending().await
-        }
-        Fault::Status(code) => said(&(code, status(code, "as told"))),
-        Fault::Garbage => whole(200, "<html>\u{1b}[2J"),
-        Fault::Empty => whole(200, "{}"),
-        Fault::Slow(milliseconds) => {
-            pause(milliseconds / 2).await;
-            let answer = store.answer(&method, &body);
-            pause(milliseconds / 2).await;
-            said(&answer)
-        }
-    }
-}
-
-fn said((code, body): &(u16, Value)) -> Answer {
-    whole(*code, body.to_string())
+async fn answer(store: Store, fault: Arc<Mutex<Fault>>, request: Request<Bytes>) -> Answer {
+    let fault = lock(&fault).clone();
+    fault
+        .play(|| store.answer(request.method(), request.body()))
+        .await
 }

@@ -1,20 +1,19 @@
-//! A small API server that does as it is told: lists in pages and watches for four resources, and every fault that a
-//! real one, or what stands between, may show.
+//! Lists in pages, and watches, of four resources.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Bytes, Frame, Incoming};
+use hyper::body::{Bytes, Frame};
 use serde_json::{Value, json};
 
-use crate::scripted::{Answer, Server, answer, status, whole};
+use super::{Answer, Fault, Server, lock, refusal, status, whole, with_body};
 
 /// What is listed and watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +70,7 @@ impl Resource {
 }
 
 /// What is asked of a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
     List,
     Watch,
@@ -92,46 +91,6 @@ impl Request {
     }
 }
 
-/// What is done in place of a proper answer.
-#[derive(Debug, Clone)]
-pub enum Fault {
-    /// The request is answered as it should be.
-    Nothing,
-    /// This status and this body.
-    Answer(u16, String),
-    /// Status 503 with a `Retry-After` of so many seconds.
-    RetryAfter(u64),
-    /// The answer waits for the gate.
-    Hold(Gate),
-    /// The answer to a watch ends before its first event.
-    EndAtOnce,
-}
-
-impl Fault {
-    /// A `Status` as API servers write it.
-    pub fn status(code: u16, reason: &str) -> Self {
-        Self::Answer(code, status(code, reason).to_string())
-    }
-}
-
-/// Shut until it is opened.
-#[derive(Debug, Clone)]
-pub struct Gate(Arc<tokio::sync::watch::Sender<bool>>);
-
-impl Gate {
-    pub fn shut() -> Self {
-        Self(Arc::new(tokio::sync::watch::Sender::new(false)))
-    }
-
-    pub fn open(&self) {
-        self.0.send_replace(true);
-    }
-
-    async fn wait(&self) {
-        let _ = self.0.subscribe().wait_for(|open| *open).await;
-    }
-}
-
 /// A part of the answer to a watch.
 enum Piece {
     Text(String),
@@ -146,9 +105,10 @@ struct Shelf {
     /// Version and line of each event, oldest first.
     history: Vec<(u64, String)>,
     watches: Vec<UnboundedSender<Piece>>,
-    lists: VecDeque<Fault>,
-    starts: VecDeque<Fault>,
-    always: HashMap<&'static str, Fault>,
+    /// What happens to the next requests, one after the other.
+    next: HashMap<Verb, VecDeque<Fault>>,
+    /// What happens to the requests after those.
+    always: HashMap<Verb, Fault>,
 }
 
 impl Shelf {
@@ -158,12 +118,8 @@ impl Shelf {
     }
 
     fn next_fault(&mut self, verb: Verb) -> Fault {
-        let (queue, always) = match verb {
-            Verb::List => (&mut self.lists, "list"),
-            Verb::Watch => (&mut self.starts, "watch"),
-        };
-        let next = queue.pop_front();
-        next.or_else(|| self.always.get(always).cloned())
+        let next = self.next.get_mut(&verb).and_then(VecDeque::pop_front);
+        next.or_else(|| self.always.get(&verb).cloned())
             .unwrap_or(Fault::Nothing)
     }
 }
@@ -230,33 +186,31 @@ pub struct ApiServer {
     state: Arc<Mutex<State>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ApiServer {
-    /// One that is away as yet.
+    /// One that is away until it starts.
     pub fn new() -> Self {
         let state = State {
             version: 100,
             ..State::default()
         };
-        let state = Arc::new(Mutex::new(state));
-        let scripted = state.clone();
-        let server = Server::new(move |request| serve(scripted.clone(), request));
-        Self { server, state }
+        Self {
+            server: Server::away(),
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     pub fn port(&self) -> u16 {
-        self.server.port()
+        self.server.port.number()
     }
 
-    /// Listens from now on.
+    /// Listens.
     pub fn start(&self) {
-        self.server.start();
+        let state = self.state.clone();
+        self.server
+            .start(move |request| serve(state.clone(), request));
     }
 
-    /// Is away from now on: connections are cut, new ones refused.
+    /// Goes away: connections are cut, new ones refused.
     pub async fn stop(&self) {
         self.server.stop().await;
     }
@@ -356,23 +310,15 @@ impl ApiServer {
         }
     }
 
-    /// What is done to the next requests, one after the other.
+    /// Sets what happens to the next requests, one after the other.
     pub fn next(&self, resource: Resource, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
         let mut state = self.state();
-        let place = state.shelf(resource);
-        let queue = match verb {
-            Verb::List => &mut place.lists,
-            Verb::Watch => &mut place.starts,
-        };
-        queue.extend(faults);
+        let next = state.shelf(resource).next.entry(verb).or_default();
+        next.extend(faults);
     }
 
-    /// What is done to all requests that nothing else is said of.
+    /// Sets what happens to all requests without another fault.
     pub fn always(&self, resource: Resource, verb: Verb, fault: Fault) {
-        let verb = match verb {
-            Verb::List => "list",
-            Verb::Watch => "watch",
-        };
         self.state().shelf(resource).always.insert(verb, fault);
     }
 
@@ -392,9 +338,9 @@ impl ApiServer {
     }
 }
 
-async fn serve(state: Arc<Mutex<State>>, request: hyper::Request<Incoming>) -> Answer {
+async fn serve(state: Arc<Mutex<State>>, request: hyper::Request<Bytes>) -> Answer {
     let Some(resource) = Resource::of_path(request.uri().path()) else {
-        return whole(404, status(404, "NotFound").to_string());
+        return refusal(404, "NotFound");
     };
     let query: HashMap<String, String> = request
         .uri()
@@ -417,22 +363,11 @@ async fn serve(state: Arc<Mutex<State>>, request: hyper::Request<Incoming>) -> A
         });
         state.shelf(resource).next_fault(verb)
     };
-    match fault {
-        Fault::Nothing => {}
-        Fault::Answer(code, body) => return whole(code, body),
-        Fault::RetryAfter(seconds) => {
-            let mut answer = whole(503, status(503, "ServiceUnavailable").to_string());
-            answer.headers_mut().insert("retry-after", seconds.into());
-            return answer;
-        }
-        Fault::Hold(gate) => gate.wait().await,
-        Fault::EndAtOnce => return whole(200, String::new()),
-    }
-    let mut state = lock(&state);
-    match verb {
-        Verb::List => list(&mut state, resource, &query),
-        Verb::Watch => watch(&mut state, resource, &query),
-    }
+    let handle = || match verb {
+        Verb::List => list(&mut lock(&state), resource, &query),
+        Verb::Watch => watch(&mut lock(&state), resource, &query),
+    };
+    fault.play(handle).await
 }
 
 fn list(state: &mut State, resource: Resource, query: &HashMap<String, String>) -> Answer {
@@ -459,7 +394,7 @@ fn list(state: &mut State, resource: Resource, query: &HashMap<String, String>) 
         }
     };
     let Some((version, objects)) = state.snapshots.get(&number).cloned() else {
-        return whole(410, status(410, "Expired").to_string());
+        return refusal(410, "Expired");
     };
     let to = objects.len().min(from + limit.min(objects.len()));
     let token = if to < objects.len() {
@@ -499,7 +434,7 @@ fn watch(state: &mut State, resource: Resource, query: &HashMap<String, String>)
         }
         shelf.watches.push(sender);
     }
-    answer(200, pieces(receiver))
+    with_body(200, pieces(receiver))
 }
 
 fn pieces(receiver: UnboundedReceiver<Piece>) -> UnsyncBoxBody<Bytes, io::Error> {

@@ -1,4 +1,4 @@
-//! The binary: commands that end by themselves, and `serve`.
+//! The binary: commands that exit by themselves, and `serve`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,15 +7,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::client::{Answer, Connection, Tls};
-use super::cluster::{self, UID};
-use super::exposition::Exposition;
-use crate::blocking::eventually;
+use crate::client::{Answer, Connection, Tls};
+use crate::cluster::{self, UID};
+use crate::exposition::Exposition;
 use crate::port::Port;
 use crate::program::{binary, unconfigured, zonewise};
+use crate::wait::blocking::eventually;
 
 /// Runs a command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
@@ -77,11 +77,11 @@ pub fn replace(file: &Path, text: impl AsRef<[u8]>) {
     std::fs::rename(&beside, file).unwrap();
 }
 
-/// What `serve` is about to be started with.
+/// What `serve` starts with.
 pub struct Setup {
     dir: TempDir,
-    /// So that the kernel gives them to nobody else.
-    _ports: [Port; 2],
+    /// For the webhook and for metrics. Reserved until the process is gone.
+    ports: [Port; 2],
     flags: Vec<(String, String)>,
     environment: Vec<(String, String)>,
     open_files: Option<(u32, u32)>,
@@ -90,32 +90,56 @@ pub struct Setup {
 impl Setup {
     /// The sample cluster, fresh certificates and free ports.
     pub fn new() -> Self {
+        let setup = Self::bare();
+        let cluster = setup.path("cluster.yaml").display().to_string();
+        setup
+            .cluster(&cluster::sample())
+            .flag("--from-files", cluster)
+    }
+
+    /// The same on an API server at a port of loopback. It has no Lease, and tests read the whole log.
+    pub fn on_api_server(port: u16) -> Self {
+        let setup = Self::bare();
+        let kubeconfig = setup.path("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+            "users": [{"name": "test", "user": {}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        });
+        replace(&kubeconfig, config.to_string());
+        setup
+            .flag("--kubeconfig", kubeconfig.display().to_string())
+            .flag("--controller", "false")
+    }
+
+    fn bare() -> Self {
         let dir = TempDir::new().unwrap();
         generate_certificates(&dir.path().join("certs"), "24h");
-        let ports = [Port::reserve(), Port::reserve()];
-        let [webhook, metrics] = [&ports[0], &ports[1]].map(Port::address);
         let setup = Self {
             dir,
-            _ports: ports,
+            ports: [Port::reserve(), Port::reserve()],
             flags: Vec::new(),
             environment: Vec::new(),
             open_files: None,
         };
-        let path = |name: &str| setup.path(name).display().to_string();
-        let (cluster, certificate, key) = (
-            path("cluster.yaml"),
-            path("certs/tls.crt"),
-            path("certs/tls.key"),
-        );
+        let file = |name: &str| setup.path(name).display().to_string();
+        let (certificate, key) = (file("certs/tls.crt"), file("certs/tls.key"));
+        let [webhook, metrics] = setup.ports().map(|port| format!("127.0.0.1:{port}"));
         setup
-            .cluster(&cluster::sample())
-            .flag("--from-files", cluster)
             .flag("--tls-cert-file", certificate)
             .flag("--tls-private-key-file", key)
             .flag("--webhook-bind-address", webhook)
             .flag("--metrics-bind-address", metrics)
             .flag("--log-format", "json")
             .flag("--shutdown-delay-duration", "0s")
+    }
+
+    /// Its ports: for the webhook and for metrics.
+    pub fn ports(&self) -> [u16; 2] {
+        self.ports.each_ref().map(Port::number)
     }
 
     /// A path in its folder, which is gone with it.
@@ -200,11 +224,8 @@ impl Setup {
     pub fn start(self) -> Serve {
         let mut serve = self.spawn();
         eventually("zonewise is ready", || {
-            if let Some(status) = serve.child.try_wait().unwrap() {
-                panic!("zonewise ended with {status}");
-            }
-            let connection = Connection::plain(serve.metrics).map_err(|error| error.to_string());
-            let answer = connection?.get("/readyz");
+            serve.assert_runs();
+            let answer = serve.try_get("/readyz")?;
             if answer.status == 200 {
                 Ok(())
             } else {
@@ -286,9 +307,14 @@ impl Serve {
 
     /// Gets a path of the plain server.
     pub fn get(&self, path: &str) -> Answer {
-        Connection::plain(self.metrics)
+        self.try_get(path)
             .expect("the plain server takes a connection")
-            .get(path)
+    }
+
+    /// The same where it may not listen yet.
+    pub fn try_get(&self, path: &str) -> Result<Answer, String> {
+        let connection = Connection::plain(self.metrics).map_err(|error| error.to_string());
+        Ok(connection?.get(path))
     }
 
     /// Its metrics.
@@ -375,6 +401,13 @@ impl Serve {
     /// Whether it runs.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Asserts that it has not exited.
+    pub fn assert_runs(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("zonewise exited with {status}");
+        }
     }
 
     /// Waits for its end.
