@@ -27,13 +27,16 @@ CHART_ENV := ZONEWISE_HELM=$(abspath $(HELM)) ZONEWISE_HELM_3=$(abspath $(HELM_3
 	ZONEWISE_PROMTOOL=$(abspath $(PROMTOOL)) ZONEWISE_CRDS=$(abspath $(CHART_CRDS))
 CLUSTER_ENV := ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) $(CHART_ENV)
 PANIC_TEST := serve::answers::a_panic_in_deciding_costs_no_more_than_its_own_patch
+FULL_SIZE := certificates::rotations_under_load certificates::files_swapped_under_load \
+	controller::nodes_join_one_zone controller::a_rollout_is_left_alone
 # Most tests wait for a process or the API server rather than for the processor.
 WAITING := --test-threads 8
 # What random tests multiply their number of cases by.
 CASES ?= 0.25
+test-cluster ci: CASES = 1
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
-# Says what comes, and how long it has been since make began.
+# Prints the step and the seconds since make started.
 ifndef BEGAN
 export BEGAN := $(shell date +%s)
 endif
@@ -51,7 +54,7 @@ help: ## List the targets
 	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
 	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo` or `simulate`; `make demo ARGS=--help` lists them' \
 		CARGO_TARGET_DIR 'where cargo builds (target)' \
-		CASES 'how many random cases tests try, as a part of the full number (0.25)'
+		CASES 'how many random cases tests try, as a part of all (0.25 in test, 1 elsewhere)'
 
 demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
 	@cargo run -- demo $(ARGS)
@@ -60,17 +63,14 @@ test: ## Test what needs no control plane: 3 minutes once dependencies are compi
 	$(call step,the library (CASES=$(CASES)))
 	@CASES=$(CASES) cargo test --lib --bins --test core --no-fail-fast
 	$(call step,the binary against scripted servers)
-	@cargo test --test process --no-fail-fast -- $(WAITING)
-ifneq ($(wildcard $(HELM)),)
+	@cargo test --test process --no-fail-fast -- --test-threads 12
 	$(call step,the chart by helm 4)
-	@$(CHART_ENV) cargo test --test chart --no-fail-fast
-else
-	@echo 'SKIPPED: the tests of the chart, since helm is not built: `make chart-tools` builds it'
-endif
+	@if [ -x $(HELM) ]; then $(CHART_ENV) cargo test --test chart --no-fail-fast; \
+		else echo 'SKIPPED: helm is not built; `make chart-tools` builds it'; fi
 
 test-cluster: $(CONTROLPLANE) $(HELM) $(CHART_CRDS) ## Test zonewise on a real control plane, which it builds first
-	$(call step,on the control plane)
-	@CASES=1 $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- $(WAITING)
+	$(call step,on the control plane (CASES=$(CASES)))
+	@CASES=$(CASES) $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- $(WAITING)
 
 ci: $(CONTROLPLANE) $(CHART_TOOLS) quantities lint docs ## Check all that must hold before a change lands
 	$(call step,the Go peer that benchmarks compare with)
@@ -80,16 +80,16 @@ ci: $(CONTROLPLANE) $(CHART_TOOLS) quantities lint docs ## Check all that must h
 	@ZONEWISE_TEST_BINARY=$(TARGET)/release/zonewise \
 		cargo test --test process -- --exact $(PANIC_TEST) | tee $(TARGET)/panic-test.log
 	@grep -q '1 passed' $(TARGET)/panic-test.log
-	@$(MAKE) --no-print-directory test CASES=1
+	@$(MAKE) --no-print-directory test CASES=$(CASES)
 	$(call step,the chart by helm 3 and promtool and helm-docs)
 	@$(CHART_ENV) cargo test --test chart -- --ignored
 	$(call step,on the control plane)
-	@CASES=1 $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- --include-ignored $(WAITING)
+	@CASES=$(CASES) $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- --include-ignored $(WAITING)
 
 full-size: $(CONTROLPLANE) ## Run long what test-cluster runs short: rotations for 3 minutes, 300 nodes, rollouts
 	$(call step,at full size)
-	@$(CLUSTER_ENV) ZONEWISE_FULL_SIZE=1 cargo test --test cluster -- --test-threads 1 \
-		rotations_under_load files_swapped_under_load nodes_join_one_zone a_rollout_is_left_alone
+	@$(CLUSTER_ENV) ZONEWISE_FULL_SIZE=1 cargo test --test cluster -- --test-threads 1 --exact $(FULL_SIZE) | tee $(TARGET)/full-size.log
+	@grep -q '$(words $(FULL_SIZE)) passed' $(TARGET)/full-size.log
 
 controlplane: $(CONTROLPLANE) ## Build the test control plane, one program, and say how to start it
 	@printf '%s\n' 'Start it with this; it prints a line of JSON with its kubeconfig, and Ctrl-C ends it:' '  $(CONTROLPLANE) up'

@@ -82,7 +82,7 @@ fn alone(name: &str, play: Play) {
 async fn play_scene(world: &World, name: &str, play: Play) {
     let scene = Scene::begin(world, &crate::namespace_of(name)).await;
     let played = AssertUnwindSafe(play(&scene)).catch_unwind().await;
-    let faults = world.audit().faults(&scene.namespace);
+    let faults = world.audit().faults(Some(&scene.namespace));
     if played.is_err() || !faults.is_empty() {
         say(&format!("{name}: {}", scene.report().await));
     }

@@ -1,5 +1,5 @@
-//! The controller of the binary: slices that nobody writes are resubmitted, people are notified why, and at rest nothing is
-//! written. Each scene has a control plane of its own, since metrics and events count what is in the whole cluster.
+//! The controller of the binary: the leader resubmits slices that drifted, records Events, and writes nothing at rest. Each scene
+//! has a control plane of its own, since metrics and Events count what is in the whole cluster.
 
 mod ledger;
 mod nodes;
@@ -11,18 +11,12 @@ mod stage;
 mod way;
 mod webhook_gone;
 
-use futures::future::LocalBoxFuture;
-
-scenes![play:
-    scale::nodes_join_one_zone,
-    nodes::a_node_loses_its_zone,
-    nodes::new_nodes_and_a_freeze,
-    replicas::leaders_come_and_go,
-    webhook_gone::the_webhook_comes_back,
-    opt_out::an_opt_out_strips_all,
-    rollout::a_rollout_is_left_alone,
+scenes![
+    scale::nodes_join_one_zone(),
+    nodes::a_node_loses_its_zone(),
+    nodes::new_nodes_and_a_freeze(),
+    replicas::leaders_come_and_go(),
+    webhook_gone::the_webhook_comes_back(),
+    opt_out::an_opt_out_strips_all(),
+    rollout::a_rollout_is_left_alone(),
 ];
-
-fn play(_: &str, scene: fn(()) -> LocalBoxFuture<'static, ()>) {
-    crate::run(scene(()));
-}

@@ -5,7 +5,7 @@ mod stored;
 use std::sync::Arc;
 
 use futures::future::LocalBoxFuture;
-use k8s_openapi::api::core::v1::{Event as CoreEvent, Namespace, Node, Service};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, Namespace, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Client;
@@ -72,13 +72,6 @@ impl Cluster {
         let created = services.create(&PostParams::default(), &service).await;
         let uid = created.expect("a Service").metadata.uid;
         set(namespace, name, &uid.expect("a stored object has a uid"))
-    }
-
-    async fn node(&self, name: &str) {
-        let node: Node = from_json(json!({"metadata": {"name": name}}));
-        let nodes = Api::all(self.admin.clone());
-        let created = nodes.create(&PostParams::default(), &node).await;
-        created.expect("a node");
     }
 
     /// Type, reason, source and message of what `kubectl describe` shows, found as it does.

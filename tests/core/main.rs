@@ -4,6 +4,7 @@
 
 mod auto_vectors;
 mod decisions;
+#[path = "../support/dice.rs"]
 mod dice;
 #[path = "../support/for_all.rs"]
 mod for_all;

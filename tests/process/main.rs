@@ -9,6 +9,9 @@ mod binary;
 mod claims;
 mod client;
 mod cluster;
+#[path = "../support/dice.rs"]
+#[allow(dead_code, reason = "the tests of the library use the rest")]
+mod dice;
 mod events;
 mod exposition;
 #[path = "../support/leader.rs"]

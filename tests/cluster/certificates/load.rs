@@ -85,7 +85,7 @@ impl Load {
     /// Ends it. How many writes there were, and what was wrong with any.
     ///
     /// # Panics
-    /// When there was less than a tenth of what was asked for: then there was no load to speak of, however busy the machine.
+    /// When there was less than half of what was asked for, or a tenth where other scenes run beside: then there was no load.
     pub async fn end(self) -> (usize, Vec<String>) {
         self.ended.store(true, Ordering::Relaxed);
         let asked = WRITERS as u128 * self.began.elapsed().as_millis() / PAUSE.as_millis();
@@ -95,7 +95,7 @@ impl Load {
         }
         let written = self.written.load(Ordering::Relaxed);
         assert!(
-            written as u128 >= asked / 10,
+            written as u128 >= asked / if crate::is_full_size() { 2 } else { 10 },
             "{written} writes, where {asked} were asked for"
         );
         (written, faults)

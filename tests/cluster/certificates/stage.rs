@@ -250,7 +250,8 @@ impl Stage {
             let code = entry["responseStatus"]["code"].as_u64().unwrap_or_default();
             // It was deleted, or another was faster, or the scene ended its process in the middle of the request.
             let message = entry["responseStatus"]["message"].as_str();
-            let is_aborted = message.is_some_and(|message| message.ends_with("context canceled"));
+            let is_cut_off = message.is_some_and(|message| message.ends_with("context canceled"));
+            let is_aborted = is_cut_off && [499, 500, 504].contains(&code);
             code >= 400 && code != 404 && code != 409 && !is_aborted
         };
         let requests = self.requests();
@@ -298,7 +299,7 @@ impl Stage {
 
     /// Writes of slices that the API server refused, or stored without an answer of the webhook, but for the first so many.
     pub fn faults_from(&self, mark: usize) -> Vec<String> {
-        self.plane.audit.faults(&self.name).split_off(mark)
+        self.plane.audit.faults(Some(&self.name)).split_off(mark)
     }
 
     /// A Service whose slices are written by hand.

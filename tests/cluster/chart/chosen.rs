@@ -1,6 +1,6 @@
 //! Which slices the API server asks about, by the rendered webhook configuration.
 //!
-//! Nobody answers: the audit log tells where the API server went on without an answer, and so that it asked.
+//! No server answers: the audit log records each call that failed open.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::support::world::say;
 const ENABLED: &str = "TopologyAwareHintsEnabled";
 const DISABLED: &str = "TopologyAwareHintsDisabled";
 
-pub async fn a_node_loses_its_zone((): ()) {
+pub async fn a_node_loses_its_zone() {
     let mut stage = Stage::start([4; 3]).await;
     let replica = stage.replica("z-1").with("--node-grace", "2s");
     stage.enter(&replica).await;
@@ -83,7 +83,7 @@ async fn told_last_of(stage: &Stage, services: &[String], reason: &str) {
     .await;
 }
 
-pub async fn new_nodes_and_a_freeze((): ()) {
+pub async fn new_nodes_and_a_freeze() {
     let mut stage = Stage::start([4, 4, 10]).await;
     let replica = stage.replica("z-1").with("--node-grace", "30s");
     stage.enter(&replica).await;

@@ -11,7 +11,7 @@ use crate::support::objects::{TOPOLOGY_MODE, mode, slice};
 use crate::support::wait::eventually;
 use crate::support::world::say;
 
-pub async fn an_opt_out_strips_all((): ()) {
+pub async fn an_opt_out_strips_all() {
     let mut stage = Stage::start([2; 3]).await;
     let replica = stage.replica("z-1");
     stage.enter(&replica).await;

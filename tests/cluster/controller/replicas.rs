@@ -9,7 +9,7 @@ use crate::support::replica::Replica;
 use crate::support::wait::eventually;
 use crate::support::world::say;
 
-pub async fn leaders_come_and_go((): ()) {
+pub async fn leaders_come_and_go() {
     let mut stage = Stage::start([3; 3]).await;
     let services = names(8);
     let way = Way::to(stage.api_port()).await;

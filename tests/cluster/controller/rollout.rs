@@ -53,7 +53,7 @@ struct Way {
     replicas: u32,
 }
 
-pub async fn a_rollout_is_left_alone((): ()) {
+pub async fn a_rollout_is_left_alone() {
     if !crate::is_full_size() {
         return is_left_alone_with("Auto", ClientLimits::Usual, 120).await;
     }

@@ -43,7 +43,7 @@ fn at_rest() -> Duration {
     Duration::from_secs(if is_full_size() { 60 } else { 10 })
 }
 
-pub async fn nodes_join_one_zone((): ()) {
+pub async fn nodes_join_one_zone() {
     let size = Size::chosen();
     let mut stage = Stage::start([size.nodes; 3]).await;
     let replica = stage.replica("z-1");

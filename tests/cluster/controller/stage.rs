@@ -492,7 +492,7 @@ impl Stage {
 
     /// Writes that the API server refused or did without the webhook.
     pub fn complaints(&self) -> Vec<String> {
-        self.audit().faults("default")
+        self.audit().faults(None)
     }
 }
 

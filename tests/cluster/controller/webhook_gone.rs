@@ -6,7 +6,7 @@ use crate::support::objects::{mode, no_selector, service, slice};
 use crate::support::wait::eventually;
 use crate::support::world::say;
 
-pub async fn the_webhook_comes_back((): ()) {
+pub async fn the_webhook_comes_back() {
     let mut stage = Stage::start([3; 3]).await;
     let replica = stage
         .replica("z-1")

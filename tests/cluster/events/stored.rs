@@ -15,7 +15,6 @@ use crate::support::wait::eventually;
 pub async fn describe_shows_transitions(cluster: &Cluster) {
     cluster.namespace("shown").await;
     let web = cluster.service("shown", "web").await;
-    cluster.node("n7").await;
     let leader = cluster.leader();
     leader.sees(&web, &State::Enabled, "12 ready endpoints are hinted.");
     leader.counted([1, 0, 0, 0]).await;

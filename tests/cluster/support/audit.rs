@@ -85,6 +85,21 @@ impl Write {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// What is wrong with it.
+    fn fault(&self) -> Option<String> {
+        let without = self.failed_open();
+        let without = without.map(|webhook| format!("{self}, without {webhook}"));
+        without.or_else(|| self.is_refused().then(|| self.to_string()))
+    }
+
+    /// Whether it is by the service account `zonewise` of another namespace.
+    fn is_by_leader_beside(&self, namespace: &str) -> bool {
+        let user = self.impersonated_user.as_ref().unwrap_or(&self.user);
+        let account = user.username.strip_prefix("system:serviceaccount:");
+        let account = account.and_then(|account| account.strip_suffix(":zonewise"));
+        account.is_some_and(|account| account != namespace)
+    }
+
     fn is_update_by_controller(&self, namespace: &str, name: &str) -> bool {
         self.verb == "update"
             && self.user.username == ENDPOINT_SLICE_CONTROLLER
@@ -141,17 +156,17 @@ impl AuditLog {
         })
     }
 
-    /// What should never be in a namespace: writes that were refused and writes that went past the webhook.
+    /// What should never be, in a namespace or anywhere: writes that were refused and writes that went past the webhook. Leaders
+    /// of other scenes do not count: they may resubmit a slice whose webhook its own scene stopped.
     #[must_use]
-    pub fn faults(&self, namespace: &str) -> Vec<String> {
+    pub fn faults(&self, namespace: Option<&str>) -> Vec<String> {
         self.look(|writes| {
-            let ours = writes
-                .iter()
-                .filter(|write| write.object_ref.namespace == namespace);
-            let refused = ours.clone().filter(|write| write.is_refused());
-            let past =
-                ours.filter_map(|write| Some(format!("{write}, without {}", write.failed_open()?)));
-            refused.map(ToString::to_string).chain(past).collect()
+            let ours = writes.iter().filter(|write| {
+                namespace.is_none_or(|namespace| {
+                    write.object_ref.namespace == namespace && !write.is_by_leader_beside(namespace)
+                })
+            });
+            ours.filter_map(Write::fault).collect()
         })
     }
 

@@ -132,7 +132,7 @@ pub fn slice(
     from_json(merged(base, changes))
 }
 
-/// Writes the Lease as a leader leaves it: the first leader of a fresh installation would wait out a whole lease.
+/// Writes the Lease as a leader leaves it: the first leader of a fresh installation would wait for a full lease duration.
 pub async fn free_lease(client: &Client, namespace: &str) {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1",

@@ -283,8 +283,11 @@ fn request(dice: &mut Dice, group: &str, kind: &str, namespace: &Value) -> Value
     request
 }
 
-/// Writes a review with the members of its request in any order, and rarely breaks it.
+/// Writes a review with the members of its request in any order, and rarely breaks it. Members below are in order of their
+/// names, whatever features serde_json has.
 fn bytes(dice: &mut Dice, request: &Value) -> Vec<u8> {
+    let mut request = request.clone();
+    request.sort_all_objects();
     let members = request.as_object().into_iter().flatten();
     let mut members: Vec<String> = members
         .map(|(key, value)| format!("{}:{value}", Value::from(key.as_str())))

@@ -141,7 +141,7 @@ impl Slices {
         endpoint
     }
 
-    /// Gives the endpoints hints, as whoever may have written them before.
+    /// Gives the endpoints hints, as another writer may have left them.
     pub fn hint(&self, dice: &mut Dice, slice: &mut Value) {
         let kind = dice.below(16);
         let zone = |dice: &mut Dice| json!({"name": ZONES[dice.below(self.zones)]});

@@ -12,6 +12,7 @@ use zonewise::controller::lease::LeaseSettings;
 use crate::api_server::Fault;
 use crate::api_server::lease::Store;
 use crate::claims::Observer;
+use crate::dice::Dice;
 use crate::wait::eventually;
 use replica::{Replica, quick, with_times};
 
@@ -464,16 +465,14 @@ async fn annotations_are_no_renewals() {
 
 #[tokio::test]
 async fn a_storm_of_faults_makes_no_two_leaders() {
-    use std::hash::{BuildHasher as _, RandomState};
     let store = Store::default();
     let replicas = ["a", "b", "c"].map(|name| Replica::start(&store, name));
     let [a, b, c] = &replicas;
     let observer = observe(&[a, b, c]);
-    let dice = RandomState::new();
+    let mut dice = Dice(20_260_101);
     let mut rolled = Vec::new();
     for round in 0..100 {
-        let roll = usize::try_from(dice.hash_one(round) % 10_000).expect("it is small");
-        let (which, what) = (roll % 3, roll / 3 % 12);
+        let (which, what) = (dice.below(3), dice.below(12));
         let fault = match what {
             0 | 1 => Fault::Silence,
             2 => Fault::Refuse,
@@ -489,7 +488,7 @@ async fn a_storm_of_faults_makes_no_two_leaders() {
         }
         rolled.push((which, fault.clone()));
         replicas[which].way.set(fault);
-        pause(u64::try_from(roll % 200).expect("it is small")).await;
+        pause(u64::try_from(dice.below(200)).expect("it is small")).await;
     }
     for replica in &replicas {
         replica.way.set(Fault::Nothing);

@@ -21,37 +21,21 @@ macro_rules! each_helm {
     };
 }
 
-#[path = "chart/alerts.rs"]
 mod alerts;
-#[path = "chart/arguments.rs"]
 mod arguments;
-#[path = "chart/dashboard.rs"]
 mod dashboard;
-#[path = "chart/helm.rs"]
 mod helm;
-#[path = "chart/names.rs"]
 mod names;
-#[path = "chart/notes.rs"]
 mod notes;
-#[path = "chart/permissions.rs"]
 mod permissions;
-#[path = "support/program.rs"]
+#[path = "../support/program.rs"]
 mod program;
-#[path = "chart/readme.rs"]
 mod readme;
-#[path = "chart/refusals.rs"]
 mod refusals;
-#[path = "chart/render.rs"]
 mod render;
-#[path = "chart/switched.rs"]
 mod switched;
-#[path = "chart/switches.rs"]
 mod switches;
-#[path = "chart/tools.rs"]
 mod tools;
-#[path = "chart/umbrella.rs"]
 mod umbrella;
-#[path = "chart/validation.rs"]
 mod validation;
-#[path = "chart/values.rs"]
 mod values;
