@@ -471,7 +471,7 @@ async fn a_storm_of_faults_makes_no_two_leaders() {
     let observer = observe(&[a, b, c]);
     let mut dice = Dice(20_260_101);
     let mut rolled = Vec::new();
-    for round in 0..100 {
+    for _ in 0..100 {
         let (which, what) = (dice.below(3), dice.below(12));
         let fault = match what {
             0 | 1 => Fault::Silence,
