@@ -97,11 +97,11 @@ pub async fn ca_bundles_are_put_back_less_and_less_often(stage: &Stage) {
     assert!((2.5..4.5).contains(&stored) && undone >= stored);
     let told = || {
         let log = replica.log_lines();
-        let told = format!(
+        let line = format!(
             "the CA bundle in MutatingWebhookConfiguration {} is taken out again each time",
             stage.name
         );
-        log.iter().filter(|line| line.contains(&told)).count()
+        log.iter().filter(|it| it.contains(&line)).count()
     };
     assert_eq!(told(), 1);
     is_put_back(stage, &contents.bundle_pem()).await;

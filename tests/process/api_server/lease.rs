@@ -30,7 +30,7 @@ impl Store {
         self.lock().lease.clone()
     }
 
-    /// Whom it names; empty for nobody.
+    /// Its holder, empty where there is none.
     pub fn holder(&self) -> String {
         let lease = self.lease().unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str();

@@ -189,9 +189,9 @@ async fn a_leader_who_is_cut_off_is_followed() {
     let faults = [
         Fault::Refuse,
         Fault::Silence,
-        Fault::status(409, "as told"),
-        Fault::status(500, "as told"),
-        Fault::status(403, "as told"),
+        Fault::status(409, "scripted"),
+        Fault::status(500, "scripted"),
+        Fault::status(403, "scripted"),
         garbage(),
         Fault::Answer(200, "{}".to_owned()),
     ];
@@ -479,8 +479,8 @@ async fn a_storm_of_faults_makes_no_two_leaders() {
             3 => Fault::AnswersLost,
             4 => Fault::Slow(350),
             5 => Fault::Slow(1_100),
-            6 => Fault::status(500, "as told"),
-            7 => Fault::status(409, "as told"),
+            6 => Fault::status(500, "scripted"),
+            7 => Fault::status(409, "scripted"),
             _ => Fault::Nothing,
         };
         if what == 11 {
@@ -533,7 +533,7 @@ async fn gains_and_losses_are_told_once_and_renewals_never() {
         lines[2],
         "WARN no longer leading: the lease could not be renewed for 1s"
     );
-    a.way.set(Fault::status(403, "as told"));
+    a.way.set(Fault::status(403, "scripted"));
     eventually("a third kind", async || {
         (log::of(&a.identity).len() > 3)
             .then_some(())

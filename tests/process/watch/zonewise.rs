@@ -179,7 +179,7 @@ impl Zonewise {
         lines
     }
 
-    /// The errors of a resource that its log tells of.
+    /// The errors of a resource that its log reports.
     pub fn told_errors(&self, resource: Resource) -> Vec<String> {
         let message = "watch failed; trying again, with what is known so far";
         let fields = [("message", message), ("resource", resource.word())];
