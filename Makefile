@@ -68,7 +68,7 @@ test: ## Test what needs no control plane: 3 minutes once dependencies are compi
 	@if [ -x $(HELM) ]; then $(CHART_ENV) cargo test --test chart --no-fail-fast; \
 		else echo 'SKIPPED: helm is not built; `make chart-tools` builds it'; fi
 
-test-cluster: $(CONTROLPLANE) $(HELM) $(CHART_CRDS) ## Test zonewise on a real control plane, which it builds first
+test-cluster: $(CONTROLPLANE) $(HELM) ## Test zonewise on a real control plane, which it builds first
 	$(call step,on the control plane (CASES=$(CASES)))
 	@CASES=$(CASES) $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- $(WAITING)
 

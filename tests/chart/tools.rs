@@ -34,17 +34,18 @@ pub fn copy(from: &Path, to: &Path) {
 /// # Panics
 /// Where neither exists.
 pub fn tool(variable: &str, folder: &str, version: &str, name: &str) -> PathBuf {
-    if let Some(path) = std::env::var_os(variable) {
-        return path.into();
-    }
-    let kept = root().join(".cache").join(folder);
-    let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
+    let newest = || newest(&root().join(".cache").join(folder), version, name);
+    let path = std::env::var_os(variable).map_or_else(newest, |path| Some(path.into()));
+    path.filter(|path| path.exists()).unwrap_or_else(|| {
+        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
+    })
+}
+
+fn newest(folder: &Path, version: &str, name: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let of_version =
         versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(version));
     let paths = of_version.map(|entry| entry.path().join(name));
     let built = paths.filter(|path| path.exists());
-    let newest = built.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
-    newest.unwrap_or_else(|| {
-        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
-    })
+    built.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok())
 }

@@ -1,7 +1,7 @@
-//! The chart by the real helm on the real API server. These scenes share a control plane of their own: what the chart installs
-//! is for the whole cluster.
+//! The chart, installed by helm or rendered and sent in dry runs. These scenes share a control plane of their own, since the
+//! chart installs objects that belong to the whole cluster.
 //!
-//! Needs helm 4 and CRDs (`make chart-tools`). Scenes that need helm 3 are ignored; `make ci` runs them too.
+//! Needs helm 4 (`make chart-tools`). Scenes that need helm 3 or CRDs are ignored; `make ci` runs them.
 
 mod api_server;
 mod chosen;
@@ -32,18 +32,13 @@ use crate::support::plane::{Plane, Shared};
 use crate::support::wait::eventually;
 use tools::tool;
 
-/// The control plane, with the CRDs of what the chart may bring.
+/// The control plane of the chart's scenes.
 async fn plane() -> Arc<Plane> {
     static SHARED: Shared<Plane> = Shared::new();
-    SHARED
-        .get(async || {
-            let plane = Plane::start().await;
-            install_crds(&plane.client).await;
-            plane
-        })
-        .await
+    SHARED.get(Plane::start).await
 }
 
+/// Installs the CRDs of the Prometheus operator and of cert-manager.
 async fn install_crds(client: &Client) {
     let folder = tool("ZONEWISE_CRDS", "crds", "", "");
     for file in std::fs::read_dir(&folder)
