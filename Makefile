@@ -32,8 +32,10 @@ FULL_SIZE := certificates::rotations_under_load certificates::files_swapped_unde
 # Most tests wait for a process or the API server rather than for the processor.
 WAITING := --test-threads 8
 # What random tests multiply their number of cases by.
-CASES ?= 0.25
+ifeq ($(origin CASES),undefined)
+CASES = 0.25
 test-cluster ci: CASES = 1
+endif
 GO_MODULES := tests/controlplane tests/quantities benches/peers
 
 # Prints the step and the seconds since make started.
@@ -54,12 +56,12 @@ help: ## List the targets
 	@printf '\n%s\n' 'Variables, as in `make demo ARGS=--once`:'
 	@printf '  %-18s %s\n' ARGS 'arguments of `zonewise demo` or `simulate`; `make demo ARGS=--help` lists them' \
 		CARGO_TARGET_DIR 'where cargo builds (target)' \
-		CASES 'how many random cases tests try, as a part of all (0.25 in test, 1 elsewhere)'
+		CASES 'share of the random cases that tests try (0.25; 1 in test-cluster and ci)'
 
-demo: ## Show it at work, with no cluster (ARGS=--once ends after that)
+demo: ## Show it at work, with no cluster (ARGS=--once exits when done)
 	@cargo run -- demo $(ARGS)
 
-test: ## Test what needs no control plane: 3 minutes once dependencies are compiled
+test: ## Test what needs no control plane
 	$(call step,the library (CASES=$(CASES)))
 	@CASES=$(CASES) cargo test --lib --bins --test core --no-fail-fast
 	$(call step,the binary against scripted servers)
@@ -68,7 +70,7 @@ test: ## Test what needs no control plane: 3 minutes once dependencies are compi
 	@if [ -x $(HELM) ]; then $(CHART_ENV) cargo test --test chart --no-fail-fast; \
 		else echo 'SKIPPED: helm is not built; `make chart-tools` builds it'; fi
 
-test-cluster: $(CONTROLPLANE) $(HELM) ## Test zonewise on a real control plane, which it builds first
+test-cluster: $(CONTROLPLANE) $(HELM) ## Test zonewise on a real control plane (builds it first)
 	$(call step,on the control plane (CASES=$(CASES)))
 	@CASES=$(CASES) $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- $(WAITING)
 
@@ -86,8 +88,9 @@ ci: $(CONTROLPLANE) $(CHART_TOOLS) quantities lint docs ## Check all that must h
 	$(call step,on the control plane)
 	@CASES=$(CASES) $(CLUSTER_ENV) cargo test --test cluster --no-fail-fast -- --include-ignored $(WAITING)
 
-full-size: $(CONTROLPLANE) ## Run long what test-cluster runs short: rotations for 3 minutes, 300 nodes, rollouts
+full-size: $(CONTROLPLANE) ## Run four scenes of test-cluster at full size: rotations for 3 minutes, 300 nodes, rollouts
 	$(call step,at full size)
+	@mkdir -p $(TARGET)
 	@$(CLUSTER_ENV) ZONEWISE_FULL_SIZE=1 cargo test --test cluster -- --test-threads 1 --exact $(FULL_SIZE) | tee $(TARGET)/full-size.log
 	@grep -q '$(words $(FULL_SIZE)) passed' $(TARGET)/full-size.log
 

@@ -189,9 +189,9 @@ async fn a_leader_who_is_cut_off_is_followed() {
     let faults = [
         Fault::Refuse,
         Fault::Silence,
-        Fault::status(409, "scripted"),
-        Fault::status(500, "scripted"),
-        Fault::status(403, "scripted"),
+        Fault::status(409, "refused"),
+        Fault::status(500, "refused"),
+        Fault::status(403, "refused"),
         garbage(),
         Fault::Answer(200, "{}".to_owned()),
     ];
@@ -479,8 +479,8 @@ async fn a_storm_of_faults_makes_no_two_leaders() {
             3 => Fault::AnswersLost,
             4 => Fault::Slow(350),
             5 => Fault::Slow(1_100),
-            6 => Fault::status(500, "scripted"),
-            7 => Fault::status(409, "scripted"),
+            6 => Fault::status(500, "refused"),
+            7 => Fault::status(409, "refused"),
             _ => Fault::Nothing,
         };
         if what == 11 {
@@ -533,7 +533,7 @@ async fn gains_and_losses_are_told_once_and_renewals_never() {
         lines[2],
         "WARN no longer leading: the lease could not be renewed for 1s"
     );
-    a.way.set(Fault::status(403, "scripted"));
+    a.way.set(Fault::status(403, "refused"));
     eventually("a third kind", async || {
         (log::of(&a.identity).len() > 3)
             .then_some(())
@@ -542,7 +542,7 @@ async fn gains_and_losses_are_told_once_and_renewals_never() {
     .await;
     assert_eq!(
         log::of(&a.identity)[3],
-        "WARN the lease can't be read or written; trying again: can't update it: scripted: as told (403); give its \
+        "WARN the lease can't be read or written; trying again: can't update it: scripted: refused (403); give its \
          service account get, update and create for leases.coordination.k8s.io in namespace zonewise-system"
     );
     a.way.set(Fault::Nothing);
