@@ -25,10 +25,11 @@ pub async fn the_webhook_comes_back() {
     stage.delete_webhook(&bare).await;
     stage.add_nodes([6, 0, 0], 3).await;
     stage.create_slice(&bare).await;
+    // Of the slice by hand, tried three times: the EndpointSlice controller may give the others new hints first.
     eventually("patches come to nothing", async || {
         let result = [("result", "unchanged")];
         let unchanged = number(&replica, "zonewise_drift_patches_total", &result);
-        (unchanged > 6.5)
+        (unchanged > 2.5)
             .then_some(())
             .ok_or_else(|| format!("{unchanged}"))
     })
