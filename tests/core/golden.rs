@@ -35,7 +35,7 @@ const REVIEWS_OF_A_WORLD: usize = 4;
 
 /// The batch whose reviews and answers are printed, and nothing compared.
 const BATCH: &str = "GOLDEN_BATCH";
-/// Set where the files are to be written.
+/// `1` where the files are to be written.
 const WRITE: &str = "GOLDEN_WRITE";
 
 /// How often each outcome came up.
@@ -268,7 +268,7 @@ fn rewriting() -> String {
 
 /// Writes a file of `tests/golden` where that is asked for.
 fn is_to_be_written(name: &str, text: &str) -> bool {
-    if std::env::var_os(WRITE).is_none() {
+    if std::env::var_os(WRITE).is_none_or(|value| value != "1") {
         return false;
     }
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

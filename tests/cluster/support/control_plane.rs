@@ -67,7 +67,12 @@ impl ControlPlane {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+            .unwrap_or_else(|error| {
+                panic!(
+                    "{}: {error}; run `make controlplane`, or set ZONEWISE_CONTROLPLANE to its program",
+                    program.display()
+                )
+            });
         let stdout = child.stdout.take().expect("standard output is piped");
         let Some(line) = first_line(stdout, Self::READY_WITHIN) else {
             let _ = child.kill();

@@ -1,5 +1,6 @@
 //! Control planes: one that scenes share, and those that a scene has to itself.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -64,7 +65,7 @@ impl Plane {
     pub async fn start_with(limits: ClientLimits, api_server: Vec<String>) -> Self {
         let start = move || ControlPlane::start(limits, &api_server);
         let control_plane = tokio::task::spawn_blocking(start).await;
-        let control_plane = control_plane.expect("the control plane starts");
+        let control_plane = control_plane.unwrap_or_else(|error| resume_unwind(error.into_panic()));
         Self {
             client: control_plane.client().await,
             audit: AuditLog::at(control_plane.ready.audit_log.clone()),
