@@ -76,9 +76,7 @@ pub async fn rotations_under_load(stage: &Stage) {
         sleep(Duration::from_millis(500)).await;
     }
     let (written, faults) = load.end().await;
-    let handshakes =
-        |replica: &&Replica| number(replica, "zonewise_tls_handshake_errors_total", &[]);
-    let failed: f64 = all.iter().map(handshakes).sum();
+    let failed = failed_handshakes(&all);
     say(&format!(
         "  {written} writes in {:.0?}: {} CAs and {} certificates took over, {failed} handshakes failed",
         began.elapsed(),
