@@ -68,7 +68,7 @@ test: ## Test what needs no control plane
 	@cargo test --test process --no-fail-fast -- --test-threads 12
 	$(call step,the chart by helm 4)
 	@if [ -x $(HELM) ]; then $(CHART_ENV) cargo test --test chart --no-fail-fast; \
-		else echo 'SKIPPED: helm is not built; `make chart-tools` builds it'; fi
+		else echo 'SKIPPED: helm is not built; `make $(HELM)` builds it'; fi
 
 test-cluster: $(CONTROLPLANE) $(HELM) ## Test zonewise on a real control plane (builds it first)
 	$(call step,on the control plane (CASES=$(CASES)))

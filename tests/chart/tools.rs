@@ -29,15 +29,22 @@ pub fn copy(from: &Path, to: &Path) {
     );
 }
 
-/// The path in `variable`, or else the newest `.cache/FOLDER/VERSION…/NAME`.
+/// The file that `variable` names, or else the newest `.cache/FOLDER/VERSION…/NAME`.
 ///
 /// # Panics
-/// Where neither exists.
+/// Where that file does not exist.
 pub fn tool(variable: &str, folder: &str, version: &str, name: &str) -> PathBuf {
-    let newest = || newest(&root().join(".cache").join(folder), version, name);
-    let path = std::env::var_os(variable).map_or_else(newest, |path| Some(path.into()));
-    path.filter(|path| path.exists()).unwrap_or_else(|| {
-        panic!("{folder} {version} is not built: run `make chart-tools`, or set {variable}")
+    let set = std::env::var_os(variable).filter(|path| !path.is_empty());
+    if let Some(path) = set.map(PathBuf::from) {
+        assert!(
+            path.exists(),
+            "{variable} names {}, which does not exist",
+            path.display()
+        );
+        return path;
+    }
+    newest(&root().join(".cache").join(folder), version, name).unwrap_or_else(|| {
+        panic!("{folder} {version} is not built: run `make controlplane chart-tools`, or set {variable}")
     })
 }
 

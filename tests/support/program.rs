@@ -1,6 +1,7 @@
 //! The program under test.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The binary, with no terminal. The environment of the test run does not configure it.
@@ -11,8 +12,15 @@ pub fn zonewise() -> Command {
 
 /// The path of the binary. `ZONEWISE_TEST_BINARY` names another build of it, such as the release build.
 pub fn binary() -> OsString {
-    let built = || env!("CARGO_BIN_EXE_zonewise").into();
-    std::env::var_os("ZONEWISE_TEST_BINARY").unwrap_or_else(built)
+    const VARIABLE: &str = "ZONEWISE_TEST_BINARY";
+    let set = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    let path = set.unwrap_or_else(|| env!("CARGO_BIN_EXE_zonewise").into());
+    assert!(
+        Path::new(&path).is_file(),
+        "{VARIABLE} names {}, which does not exist",
+        path.display()
+    );
+    path
 }
 
 /// A command with no terminal and without the variables that configure zonewise.

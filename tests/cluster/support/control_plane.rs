@@ -1,7 +1,7 @@
 //! The program of `tests/controlplane`, for as long as a test runs.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::Deserialize;
+
+use crate::chart::tools::tool;
 
 /// How many requests the controllers may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,19 +131,5 @@ fn first_line(stdout: ChildStdout, limit: Duration) -> Option<String> {
 
 /// The program named by `ZONEWISE_CONTROLPLANE`, or else the newest that `make controlplane` left.
 pub(super) fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("ZONEWISE_CONTROLPLANE") {
-        return path.into();
-    }
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/controlplane");
-    let versions = std::fs::read_dir(&kept).into_iter().flatten().flatten();
-    let programs = versions
-        .map(|version| version.path().join("controlplane"))
-        .filter(|path| path.is_file());
-    programs.max_by_key(|path| path.metadata().and_then(|m| m.modified()).ok()).unwrap_or_else(|| {
-        panic!(
-            "These tests need the test control plane: run `make controlplane`, or set ZONEWISE_CONTROLPLANE to its \
-             program (looked for {}/*/controlplane).",
-            kept.display()
-        )
-    })
+    tool("ZONEWISE_CONTROLPLANE", "controlplane", "v", "controlplane")
 }
