@@ -9,6 +9,7 @@ pub mod judged;
 pub mod opt_in;
 pub mod ports;
 pub mod whole;
+mod zoneless;
 pub mod zones;
 
 use std::sync::Arc;
@@ -71,7 +72,7 @@ pub struct Decision {
     pub asked: Option<Asked>,
     /// What is done with it: that of the settings, or what the Namespace says.
     pub mode: Mode,
-    /// With `Hints`, the zones for each endpoint of the slice, in its order; none for one that is not ready.
+    /// With `Hints`, the zones for each endpoint of the slice, in its order; also for those that are not ready.
     pub hints: Vec<ZoneSet>,
     /// The capacity that it was decided on, and that zone numbers refer to.
     pub capacity: Arc<MeasuredCapacity>,
@@ -90,11 +91,11 @@ impl Decision {
             Verdict::Kept | Verdict::Untouched => true,
             Verdict::Strip => {
                 let bare = |endpoint| has(endpoint, ZoneSet::EMPTY);
-                !slice.has_stray_hints && slice.endpoints.iter().all(bare)
+                !slice.has_node_hints && slice.endpoints.iter().all(bare)
             }
             Verdict::Hints => {
                 let hints = slice.endpoints.iter().zip(&self.hints);
-                !slice.has_stray_hints && hints.into_iter().all(|(e, hint)| has(e, *hint))
+                !slice.has_node_hints && hints.into_iter().all(|(e, hint)| has(e, *hint))
             }
         }
     }
@@ -344,7 +345,8 @@ fn may_hint(
     if slice.address_type == AddressType::Other {
         return Err(Refusal::untouched(Reason::UnsupportedAddressType));
     }
-    let name = service.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
+    let unknown = |has_label| Refusal::untouched(Reason::UnknownService { has_label });
+    let name = service.ok_or_else(|| unknown(false))?;
     if settings.is_reserved(name) {
         return Err(Refusal::untouched(Reason::ReservedService));
     }
@@ -353,7 +355,7 @@ fn may_hint(
     }
     let state = snapshot.service.as_ref();
     let record = state.and_then(|state| state.service.as_deref());
-    let record = record.ok_or_else(|| Refusal::untouched(Reason::UnknownService))?;
+    let record = record.ok_or_else(|| unknown(true))?;
     asked_of(snapshot, name, record, settings)
 }
 
@@ -571,11 +573,15 @@ fn plan_slice(
     if zones.weights.iter().all(|weight| *weight == 0) {
         return Err(Refusal::strip(Reason::WeighedZonesWithoutCapacity));
     }
-    let set = EndpointSet::gather(&slices, &snapshot.capacity, |record| snapshot.stand(record));
-    match hints::plan(&zones, &slices, &set, plan_rules(asked, settings)) {
-        Ok(hints) => Ok(set.project(&hints)),
+    let stand = |record: &EndpointRecord| snapshot.stand(record);
+    let set = EndpointSet::gather(&slices, &snapshot.capacity, stand);
+    let rules = plan_rules(asked, settings);
+    let hints = zoneless::check(snapshot, &slices, &set, asked.heuristic)
+        .and_then(|()| hints::plan(&zones, &slices, &set, rules, stand));
+    match hints {
+        Ok(hints) => Ok(hints),
         // What Kubernetes itself wrote then says no less.
-        Err(reason @ Reason::NoBetterThanNone)
+        Err(reason @ Reason::NoBetterThanNone { .. })
             if asked.source == OptInSource::TrafficDistribution =>
         {
             Err(Refusal::untouched(reason))

@@ -41,3 +41,4 @@ pub mod reason;
 pub mod remedy;
 pub mod zone_set;
 pub mod zone_weights;
+pub mod zoneless;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cluster::files::typed_slice;
 use crate::cluster::key::Key;
-use crate::cluster::slice::{self, AddressType, SliceRecord};
+use crate::cluster::slice::{self, AddressType, Manager, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
 use crate::cluster::wire::{Endpoint, EndpointSlice};
 use crate::decide::endpoint_set::{EndpointSet, Member, Stand};
@@ -475,7 +475,8 @@ fn empty_slice(address_type: AddressType) -> SliceRecord {
         endpoints: Box::default(),
         labels: Box::default(),
         version: Key::of(""),
-        has_stray_hints: false,
+        manager: Manager::default(),
+        has_node_hints: false,
         odd_field: None,
     }
 }
@@ -641,7 +642,7 @@ impl Outcome {
             Some(
                 Reason::Shortfall(_)
                     | Reason::TooManyZones { .. }
-                    | Reason::NoBetterThanNone
+                    | Reason::NoBetterThanNone { zoneless: None }
                     | Reason::NoOverlap { .. }
                     | Reason::OwnZonesOverloaded { .. }
             )

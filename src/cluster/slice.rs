@@ -10,6 +10,48 @@ use super::wire::{Endpoint, EndpointSlice, Metadata, Wire};
 /// The label that ties a slice to its Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
+/// The label that says who manages a slice.
+pub const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// Who manages a slice, by its label `endpointslice.kubernetes.io/managed-by`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Manager {
+    /// It does not say.
+    #[default]
+    Unknown,
+    /// `endpointslice-controller.k8s.io`, which writes the slices of Services with a selector.
+    EndpointSliceController,
+    /// `endpointslicemirroring-controller.k8s.io`, which copies Endpoints objects.
+    EndpointSliceMirroringController,
+    /// Another one.
+    Other(Box<str>),
+}
+
+impl Manager {
+    const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+    const MIRRORING_CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
+
+    fn read(label: Option<&str>) -> Self {
+        match label {
+            None | Some("") => Self::Unknown,
+            Some(Self::CONTROLLER) => Self::EndpointSliceController,
+            Some(Self::MIRRORING_CONTROLLER) => Self::EndpointSliceMirroringController,
+            Some(other) => Self::Other(other.into()),
+        }
+    }
+
+    /// The value of the label.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Unknown => None,
+            Self::EndpointSliceController => Some(Self::CONTROLLER),
+            Self::EndpointSliceMirroringController => Some(Self::MIRRORING_CONTROLLER),
+            Self::Other(manager) => Some(manager),
+        }
+    }
+}
+
 /// The kind of addresses in a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressType {
@@ -153,10 +195,12 @@ pub struct SliceRecord {
     pub endpoints: Box<[EndpointRecord]>,
     /// Its labels: selectors of webhooks go by them.
     pub labels: Box<[(Key, Key)]>,
+    /// Who manages it.
+    pub manager: Manager,
     /// Its resourceVersion: another one, and it was written.
     pub version: Key,
-    /// Whether it has hints that no plan gives: for nodes, or on an endpoint that is not ready.
-    pub has_stray_hints: bool,
+    /// Whether an endpoint has node hints, which no plan gives.
+    pub has_node_hints: bool,
     /// The first field of an unexpected type; then the slice is not understood.
     pub odd_field: Option<&'static str>,
 }
@@ -184,16 +228,17 @@ impl SliceRecord {
                 .map(|e| e.get().map_or_else(unreadable, read_endpoint))
                 .collect(),
             labels: wire.metadata().map(read_labels).unwrap_or_default(),
+            manager: Manager::read(wire.metadata().and_then(|m| m.label(MANAGED_BY_LABEL))),
             version: Key::of(
                 wire.metadata()
                     .and_then(|m| m.resource_version.text())
                     .unwrap_or_default(),
             ),
-            has_stray_hints: wire
+            has_node_hints: wire
                 .endpoints
                 .items()
                 .iter()
-                .any(|e| e.get().is_some_and(has_stray_hints)),
+                .any(|e| e.get().is_some_and(has_node_hints)),
             odd_field: wire.odd_field(),
         }
     }
@@ -215,11 +260,9 @@ fn read_labels<T: WireText>(metadata: &Metadata<T>) -> Box<[(Key, Key)]> {
     labels.collect()
 }
 
-fn has_stray_hints<T: WireText>(endpoint: &Endpoint<T>) -> bool {
-    endpoint.hints.get().is_some_and(|hints| {
-        !hints.for_nodes.items().is_empty()
-            || !endpoint.is_ready() && !hints.for_zones.items().is_empty()
-    })
+fn has_node_hints<T: WireText>(endpoint: &Endpoint<T>) -> bool {
+    let hints = endpoint.hints.get();
+    hints.is_some_and(|hints| !hints.for_nodes.items().is_empty())
 }
 
 /// The Service that a slice belongs to, as `namespace/name`.

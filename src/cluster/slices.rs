@@ -133,13 +133,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::cluster::slice::AddressType;
+    use crate::cluster::slice::{AddressType, Manager};
 
     fn record(number: usize, address_type: AddressType) -> SliceRecord {
         SliceRecord {
             labels: Box::default(),
             version: crate::cluster::key::Key::of(""),
-            has_stray_hints: false,
+            manager: Manager::default(),
+            has_node_hints: false,
             name: format!("web-{number:05}").into(),
             address_type,
             ports: Box::default(),

@@ -1,6 +1,7 @@
 //! Hints for one slice beside those that the other slices of its Service have.
 
 mod auto;
+mod not_ready;
 mod overloaded;
 mod shared;
 
@@ -30,7 +31,8 @@ pub(super) struct PlanRules {
     pub keep: KeepRules,
 }
 
-/// Plans hints for the members of `set`, which was gathered from `slices`, the first of which is the request's.
+/// Plans hints for the endpoints of the request's slice, in their order. `set` was gathered from `slices`, the first of
+/// which is the request's.
 ///
 /// # Errors
 /// Why the request's slice gets no hints.
@@ -39,12 +41,13 @@ pub(super) fn plan(
     slices: &[&SliceRecord],
     set: &EndpointSet<'_>,
     rules: PlanRules,
+    zone_of: impl Fn(&EndpointRecord) -> Stand,
 ) -> Result<Vec<ZoneSet>, Reason> {
     let ground = Ground {
         zones,
         slices,
         set,
-        origins: origins(zones, set)?,
+        origins: origins(zones, set),
         ports: ports::uneven(slices)?,
         rules,
     };
@@ -54,7 +57,10 @@ pub(super) fn plan(
         Heuristic::Overlap => shared::overlap(&ground),
         Heuristic::PreferZone => shared::prefer_zone(&ground),
     };
-    hints.map(|hints| ground.complete(hints))
+    let members = ground.complete(hints?);
+    let mut hints = set.project(&members);
+    ground.hint_not_ready(&members, zone_of, &mut hints);
+    Ok(hints)
 }
 
 /// What is wrong with the hints that the members have, where kube-proxy follows them behind a port of the request's slice.
@@ -79,21 +85,12 @@ pub(super) fn overloaded(
     Ok(ground.overloaded())
 }
 
-fn origins(zones: &Zones<'_>, set: &EndpointSet<'_>) -> Result<Vec<Origin>, Reason> {
-    let mut origins = Vec::with_capacity(set.members().len());
-    let mut nowhere = Vec::new();
-    for member in set.members() {
-        match member.stand {
-            Stand::Zone(zone) if zones.has_weight(zone) => origins.push(Origin::Zone(zone)),
-            Stand::Zone(_) | Stand::Homeless => origins.push(Origin::Homeless),
-            Stand::Unknown => nowhere.push(member.record.address),
-        }
-    }
-    if nowhere.is_empty() {
-        Ok(origins)
-    } else {
-        Err(Reason::no_zone_specified(&nowhere))
-    }
+fn origins(zones: &Zones<'_>, set: &EndpointSet<'_>) -> Vec<Origin> {
+    let origin = |member: &Member<'_>| match member.stand {
+        Stand::Zone(zone) if zones.has_weight(zone) => Origin::Zone(zone),
+        Stand::Zone(_) | Stand::Homeless | Stand::Unknown => Origin::Homeless,
+    };
+    set.members().iter().map(origin).collect()
 }
 
 /// What any heuristic plans for.
@@ -196,12 +193,8 @@ impl Ground<'_> {
 
     /// Those of the zones that have a part of the traffic.
     fn zone_set(&self, hints: &HintSet) -> ZoneSet {
-        let mut zones = ZoneSet::EMPTY;
-        let numbers = hints.zones().iter();
-        for zone in numbers.filter_map(|zone| self.zones.number(*zone)) {
-            zones.insert(zone);
-        }
-        zones
+        let zones = hints.zones().iter();
+        zones.filter_map(|zone| self.zones.number(*zone)).collect()
     }
 
     /// Gives a hint to what needs one though it counts as lost: a copy of an endpoint that another slice hints for a zone

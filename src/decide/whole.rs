@@ -3,7 +3,7 @@
 use super::ports;
 use super::{Decision, Snapshot, decide};
 use crate::cluster::key::Key;
-use crate::cluster::slice::{AddressType, SliceRecord};
+use crate::cluster::slice::{AddressType, Manager, SliceRecord};
 use crate::settings::Settings;
 
 /// The decision on all endpoints of one address type.
@@ -58,7 +58,8 @@ fn joined(address_type: AddressType, slices: &[&SliceRecord]) -> SliceRecord {
             .collect(),
         labels: Box::default(),
         version: Key::of(""),
-        has_stray_hints: false,
+        manager: Manager::default(),
+        has_node_hints: false,
         odd_field: slices.iter().find_map(|slice| slice.odd_field),
     }
 }

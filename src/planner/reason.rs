@@ -7,6 +7,7 @@ use super::allocation::{self, Threshold};
 use super::capacity::{InsufficientNode, Missing, ZONE_LABEL};
 use super::heuristic::Heuristic;
 use super::zone_set::ZoneSet;
+use super::zoneless::Zoneless;
 use crate::words::{self, NAMED, and_more};
 
 /// A number of endpoints that Auto has no plan for.
@@ -146,13 +147,8 @@ pub enum Reason {
     },
     /// `InsufficientNumberOfEndpoints` or `MinAllocationExceedsOverloadThreshold`.
     Shortfall(Shortfall),
-    /// Ready endpoints without a zone.
-    NoZoneSpecified {
-        /// The first of them by address; at least one.
-        first: Box<[Box<str>]>,
-        /// How many more there are.
-        more: usize,
-    },
+    /// Ready endpoints without a known zone.
+    NoZoneSpecified(Zoneless),
     /// Under the plan for all endpoints, those behind one port fall short in a zone.
     PortBelowMinimum {
         /// The port's name, `""` where it has none.
@@ -191,7 +187,10 @@ pub enum Reason {
     /// Address type FQDN, or one that is unknown.
     UnsupportedAddressType,
     /// The slice names no Service, or one that is not in the cache.
-    UnknownService,
+    UnknownService {
+        /// Whether the slice has a label with a Service's name.
+        has_label: bool,
+    },
     /// The slices of `default/kubernetes` and of zonewise itself.
     ReservedService,
     /// `--mode Off`, or the Namespace's annotation says so.
@@ -215,7 +214,10 @@ pub enum Reason {
         zones: usize,
     },
     /// No hints would keep more traffic in its zone than none do.
-    NoBetterThanNone,
+    NoBetterThanNone {
+        /// All ready endpoints, where the zone of none is known.
+        zoneless: Option<Box<Zoneless>>,
+    },
     /// No plan of heuristic Overlap keeps every endpoint under the ceiling.
     NoOverlap {
         /// Ready endpoints.
@@ -265,16 +267,6 @@ impl Reason {
         }
     }
 
-    /// [`Reason::NoZoneSpecified`] for the endpoints with these addresses, which are in order.
-    #[must_use]
-    pub fn no_zone_specified(addresses: &[impl ToString]) -> Self {
-        let first = addresses.iter().take(NAMED);
-        Self::NoZoneSpecified {
-            first: first.map(|address| address.to_string().into()).collect(),
-            more: addresses.len().saturating_sub(NAMED),
-        }
-    }
-
     /// Its word, in JSON, metrics and logs. The set is fixed.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -285,7 +277,7 @@ impl Reason {
                 ShortfallKind::Endpoints => "InsufficientNumberOfEndpoints",
                 ShortfallKind::Minima { .. } => "MinAllocationExceedsOverloadThreshold",
             },
-            Self::NoZoneSpecified { .. } => "NoZoneSpecified",
+            Self::NoZoneSpecified(_) => "NoZoneSpecified",
             Self::PortBelowMinimum { .. } => "PortBelowMinimum",
             Self::TooManyPorts => "TooManyPorts",
             Self::SiblingsOutOfStep { .. } => "SiblingsOutOfStep",
@@ -297,12 +289,12 @@ impl Reason {
             Self::Headless => "Headless",
             Self::OtherServiceProxy => "OtherServiceProxy",
             Self::UnsupportedAddressType => "UnsupportedAddressType",
-            Self::UnknownService => "UnknownService",
+            Self::UnknownService { .. } => "UnknownService",
             Self::ReservedService => "ReservedService",
             Self::ModeOff => "ModeOff",
             Self::InvalidAnnotation { .. } => "InvalidAnnotation",
             Self::TooManyZones { .. } => "TooManyZones",
-            Self::NoBetterThanNone => "NoBetterThanNone",
+            Self::NoBetterThanNone { .. } => "NoBetterThanNone",
             Self::NoOverlap { .. } => "NoOverlap",
             Self::OwnZonesOverloaded { .. } => "OwnZonesOverloaded",
             Self::PortOverloaded { .. } => "PortOverloaded",
@@ -351,7 +343,7 @@ impl Reason {
             Self::InsufficientNodeInfo { first, more } => insufficient_nodes(first, *more),
             Self::NodesReadyInOneZoneOnly { zone, nodes } => one_zone_only(zone, *nodes),
             Self::Shortfall(shortfall) => shortfall.message(),
-            Self::NoZoneSpecified { first, more } => no_zone_specified(first, *more),
+            Self::NoZoneSpecified(zoneless) => zoneless.message(),
             Self::PortBelowMinimum {
                 port,
                 zone,
@@ -371,7 +363,8 @@ impl Reason {
             Self::Headless => HEADLESS.into(),
             Self::OtherServiceProxy => OTHER_SERVICE_PROXY.into(),
             Self::UnsupportedAddressType => UNSUPPORTED_ADDRESS_TYPE.into(),
-            Self::UnknownService => UNKNOWN_SERVICE.into(),
+            Self::UnknownService { has_label: true } => UNKNOWN_SERVICE.into(),
+            Self::UnknownService { has_label: false } => NO_SERVICE_NAME.into(),
             Self::ReservedService => RESERVED_SERVICE.into(),
             Self::ModeOff => MODE_OFF.into(),
             Self::InvalidAnnotation {
@@ -389,7 +382,13 @@ impl Reason {
                  heuristic Auto.",
                 ZoneSet::MOST
             ),
-            Self::NoBetterThanNone => NO_BETTER_THAN_NONE.into(),
+            Self::NoBetterThanNone { zoneless: None } => NO_BETTER_THAN_NONE.into(),
+            Self::NoBetterThanNone {
+                zoneless: Some(zoneless),
+            } => format!(
+                "Hints need a ready endpoint in a known zone. {}",
+                zoneless.message()
+            ),
             Self::NoOverlap {
                 endpoints,
                 threshold,
@@ -440,7 +439,9 @@ const OTHER_SERVICE_PROXY: &str = "The label service.kubernetes.io/service-proxy
 const UNSUPPORTED_ADDRESS_TYPE: &str =
     "kube-proxy uses hints for address types IPv4 and IPv6 alone.";
 const UNKNOWN_SERVICE: &str =
-    "The slice's label kubernetes.io/service-name names no Service that is known.";
+    "The slice's label kubernetes.io/service-name names no Service that exists.";
+const NO_SERVICE_NAME: &str =
+    "The slice has no label kubernetes.io/service-name, so it belongs to no Service.";
 const RESERVED_SERVICE: &str =
     "The slices of default/kubernetes and of zonewise itself are left alone.";
 const MODE_OFF: &str =
@@ -466,19 +467,6 @@ fn one_zone_only(zone: &str, nodes: u32) -> String {
         nodes => format!("All {nodes} counted nodes are"),
     };
     format!("{nodes} in zone {zone}; hints need Ready nodes in at least two zones.")
-}
-
-fn no_zone_specified(first: &[Box<str>], more: usize) -> String {
-    let (endpoints, have, their) = match first.len() + more {
-        1 => ("Endpoint", "has", "its"),
-        _ => ("Endpoints", "have", "their"),
-    };
-    format!(
-        "{endpoints} {}{} {have} no zone and no node with a known zone; set {their} zone or nodeName in the \
-         EndpointSlice.",
-        first.join(", "),
-        and_more(more)
-    )
 }
 
 fn siblings_out_of_step(siblings: usize) -> String {
@@ -597,24 +585,6 @@ mod tests {
                 "All 3 counted nodes are in zone a; hints need Ready nodes in at least two zones."
             ]
         );
-    }
-
-    #[test]
-    fn endpoints_without_a_zone_are_one_or_several() {
-        let lost = |count: usize| {
-            let addresses: Vec<_> = (1..=count).map(|i| format!("10.0.0.{i}")).collect();
-            Reason::no_zone_specified(&addresses).message()
-        };
-        for (count, beginning) in [
-            (1, "Endpoint 10.0.0.1 has no zone"),
-            (2, "Endpoints 10.0.0.1, 10.0.0.2 have no zone"),
-            (
-                5,
-                "Endpoints 10.0.0.1, 10.0.0.2, 10.0.0.3, +2 more have no zone",
-            ),
-        ] {
-            assert!(lost(count).starts_with(beginning), "{}", lost(count));
-        }
     }
 
     #[test]

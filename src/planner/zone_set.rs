@@ -68,6 +68,17 @@ impl ZoneSet {
     }
 }
 
+impl FromIterator<u16> for ZoneSet {
+    /// The first [`ZoneSet::MOST`] of these zones.
+    fn from_iter<I: IntoIterator<Item = u16>>(zones: I) -> Self {
+        let mut set = Self::EMPTY;
+        for zone in zones {
+            set.insert(zone);
+        }
+        set
+    }
+}
+
 impl From<Option<u16>> for ZoneSet {
     fn from(zone: Option<u16>) -> Self {
         zone.map_or(Self::EMPTY, Self::one)

@@ -123,7 +123,7 @@ fn hash(value: impl Hash) -> u32 {
 mod tests {
     use super::*;
     use crate::cluster::key::Key;
-    use crate::cluster::slice::SliceRecord;
+    use crate::cluster::slice::{Manager, SliceRecord};
     use crate::settings::Mode;
 
     fn state(slices: &[&str]) -> Arc<ServiceState> {
@@ -136,7 +136,8 @@ mod tests {
                 endpoints: Box::default(),
                 labels: Box::default(),
                 version: Key::of(""),
-                has_stray_hints: false,
+                manager: Manager::default(),
+                has_node_hints: false,
                 odd_field: None,
             })
         };

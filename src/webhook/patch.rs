@@ -1,5 +1,6 @@
 //! The JSON patch: only hints of this slice, only where they differ, and the trigger time where nothing else changed.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 
 use super::json;
@@ -22,10 +23,8 @@ pub enum Wanted<'a, T> {
     Nothing,
     /// Zones and no node.
     Zones(ZoneNames<'a>),
-    /// Those that are stored.
-    Stored(&'a Hints<T>),
-    /// Those that it is sent with.
-    AsSent,
+    /// These.
+    Exactly(&'a Hints<T>),
 }
 
 /// Zones of a hint, with their names; at least one.
@@ -48,13 +47,12 @@ impl<T: WireText> Wanted<'_, T> {
     /// Whether `hints` are already so.
     fn is_met_by(&self, hints: &Loose<Hints<T>>) -> bool {
         match self {
-            Self::AsSent => true,
             Self::Nothing => matches!(hints, Loose::Absent),
             Self::Zones(zones) => hints.get().is_some_and(|hints| {
                 let stored = hints.for_zones.items().iter().map(name);
                 stored.eq(zones.names().map(Some)) && hints.for_nodes.items().is_empty()
             }),
-            Self::Stored(stored) => hints.get() == Some(stored),
+            Self::Exactly(wanted) => hints.get() == Some(wanted),
         }
     }
 }
@@ -63,70 +61,72 @@ fn name<T: WireText>(hint: &Loose<HintName<T>>) -> Option<&str> {
     hint.get()?.name.text()
 }
 
-/// What endpoints have where no decision is possible: the hints that are stored, on those that are still ready and still
-/// the same; else the hints that they are sent with. Either only if that leaves every ready endpoint with a zone hint;
-/// else none has any, as those that are not ready never have.
+/// What endpoints have where no decision is possible: the hints that are stored for the same endpoints, else those that they
+/// are sent with. Either only if that leaves every ready endpoint with a zone hint; else none has any.
 pub fn kept_hints<'a, T: WireText>(
-    object: &EndpointSlice<T>,
+    object: &'a EndpointSlice<T>,
     old: Option<&'a EndpointSlice<T>>,
 ) -> Vec<Wanted<'a, T>> {
-    let stored = old.and_then(|old| stored_hints(object, old));
-    let sent = || {
-        for_ready(object, |_, endpoint| {
-            is_hinted(endpoint).then_some(Wanted::AsSent)
-        })
+    let old = StoredEndpoints::of(old);
+    let stored = |place, endpoint| {
+        old.before(place, endpoint)
+            .filter(|stored| has_names(stored))
     };
-    stored.or_else(sent).unwrap_or_else(|| {
-        object
-            .endpoints
-            .items()
-            .iter()
-            .map(|_| Wanted::Nothing)
-            .collect()
+    let sent = |_, endpoint| Some(endpoint);
+    let kept = complete(object, stored).or_else(|| complete(object, sent));
+    kept.unwrap_or_else(|| {
+        let endpoints = object.endpoints.items().iter();
+        endpoints.map(|_| Wanted::Nothing).collect()
     })
 }
 
-fn stored_hints<'a, T: WireText>(
-    object: &EndpointSlice<T>,
-    old: &'a EndpointSlice<T>,
+/// The zone hints that `source` gives, if it has some for every ready endpoint. One that is not ready keeps its own only if
+/// ready ones name the same zones, and else has those of the first ready one.
+fn complete<'a, T: WireText>(
+    object: &'a EndpointSlice<T>,
+    source: impl Fn(usize, &'a Endpoint<T>) -> Option<&'a Endpoint<T>>,
 ) -> Option<Vec<Wanted<'a, T>>> {
-    let old = StoredEndpoints::of(Some(old));
-    for_ready(object, |place, endpoint| {
-        let stored = old.before(place, endpoint)?;
-        let hints = stored.hints.get()?;
-        (is_hinted(stored) && has_names(hints)).then_some(Wanted::Stored(hints))
-    })
+    let hints_of = |(place, endpoint): (usize, &'a Loose<Endpoint<T>>)| {
+        let endpoint = endpoint.get()?;
+        let source = source(place, endpoint).filter(|source| is_hinted(source));
+        Some((
+            endpoint.is_ready(),
+            source.and_then(|source| source.hints.get()),
+        ))
+    };
+    let endpoints = object.endpoints.items().iter().enumerate();
+    let hints: Vec<Option<(bool, Option<&Hints<T>>)>> = endpoints.map(hints_of).collect();
+    let ready = hints.iter().flatten().filter(|(is_ready, _)| *is_ready);
+    let ready: Vec<&Hints<T>> = ready.map(|(_, hints)| *hints).collect::<Option<_>>()?;
+    let zones = |hints: &'a Hints<T>| hints.for_zones.items().iter().filter_map(name);
+    let named: HashSet<&str> = ready.iter().copied().flat_map(zones).collect();
+    let wanted = |hints: &Option<(bool, Option<&'a Hints<T>>)>| {
+        let (is_ready, hints) = (*hints)?;
+        let own = hints.filter(|hints| is_ready || zones(hints).all(|zone| named.contains(zone)));
+        own.or(ready.first().copied())
+    };
+    let wanted = hints.iter().map(wanted);
+    Some(
+        wanted
+            .map(|hints| hints.map_or(Wanted::Nothing, Wanted::Exactly))
+            .collect(),
+    )
 }
 
-/// Whether no name is longer than any zone's or node's. Longer ones are stored nowhere, and copies of an endpoint would
-/// repeat them in the patch as often as there are copies.
-fn has_names<T: WireText>(hints: &Hints<T>) -> bool {
+/// Whether no name is longer than any zone's or node's. Longer ones are stored nowhere, and duplicates of an endpoint would
+/// repeat them in the patch.
+fn has_names<T: WireText>(endpoint: &Endpoint<T>) -> bool {
     const LONGEST: usize = 253;
-    let mut names = hints
-        .for_zones
-        .items()
-        .iter()
-        .chain(hints.for_nodes.items());
+    let Some(hints) = endpoint.hints.get() else {
+        return true;
+    };
+    let zones = hints.for_zones.items().iter();
+    let mut names = zones.chain(hints.for_nodes.items());
     names.all(|hint| name(hint).is_none_or(|name| name.len() <= LONGEST))
 }
 
 fn is_hinted<T: WireText>(endpoint: &Endpoint<T>) -> bool {
     endpoint.zone_hints().next().is_some()
-}
-
-/// What each ready endpoint is to have, if there is something for all of them; the others are to have nothing.
-fn for_ready<'a, T: WireText>(
-    object: &EndpointSlice<T>,
-    wanted: impl Fn(usize, &Endpoint<T>) -> Option<Wanted<'a, T>>,
-) -> Option<Vec<Wanted<'a, T>>> {
-    let wanted = |(place, endpoint): (usize, &Loose<Endpoint<T>>)| {
-        endpoint
-            .get()
-            .filter(|endpoint| endpoint.is_ready())
-            .map_or(Some(Wanted::Nothing), |endpoint| wanted(place, endpoint))
-    };
-    let endpoints = object.endpoints.items().iter().enumerate();
-    endpoints.map(wanted).collect()
 }
 
 /// That a write changes nothing but hints, the trigger time, and the times of managedFields.
@@ -180,13 +180,8 @@ fn is_stored<T: WireText>(
 ) -> bool {
     let (sent, stored) = (object.endpoints.items(), old.endpoints.items());
     let has = |(place, wanted): (usize, &Wanted<'_, T>)| {
-        let (Some(sent), Some(stored)) = (sent[place].get(), stored[place].get()) else {
-            return false;
-        };
-        match wanted {
-            Wanted::AsSent => sent.hints == stored.hints,
-            wanted => wanted.is_met_by(&stored.hints),
-        }
+        let stored = stored[place].get().filter(|_| sent[place].get().is_some());
+        stored.is_some_and(|stored| wanted.is_met_by(&stored.hints))
     };
     sent.len() == stored.len() && wanted.iter().enumerate().all(has)
 }
@@ -240,20 +235,19 @@ impl Patch {
         wanted: &Wanted<'_, T>,
     ) {
         let op = match wanted {
-            Wanted::AsSent => return,
             Wanted::Nothing => "remove",
-            Wanted::Zones(_) | Wanted::Stored(_) if matches!(sent, Loose::Absent) => "add",
-            Wanted::Zones(_) | Wanted::Stored(_) => "replace",
+            Wanted::Zones(_) | Wanted::Exactly(_) if matches!(sent, Loose::Absent) => "add",
+            Wanted::Zones(_) | Wanted::Exactly(_) => "replace",
         };
         self.hints_operation(op, index);
         match wanted {
-            Wanted::AsSent | Wanted::Nothing => {}
+            Wanted::Nothing => {}
             Wanted::Zones(zones) => {
                 self.write(r#","value":{"forZones":["#);
                 self.names(zones.names());
                 self.write("]}");
             }
-            Wanted::Stored(stored) => {
+            Wanted::Exactly(stored) => {
                 self.write(r#","value":{"forZones":["#);
                 self.names(stored.for_zones.items().iter().filter_map(name));
                 if !stored.for_nodes.items().is_empty() {
@@ -555,9 +549,18 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_not_ready_keeps_no_hint() {
-        let sent = endpoints(&[(1, true, &["a"]), (2, false, &["b"])]);
-        assert_eq!(kept(&sent, None), ["-1/hints"]);
-        assert_eq!(kept(&sent, Some(&sent)), ["-1/hints"]);
+    fn an_endpoint_that_is_not_ready_keeps_only_zones_that_a_ready_one_names() {
+        let sent = |hints| endpoints(&[(1, true, &["a"]), (3, true, &["b"]), (2, false, hints)]);
+        for (hints, patch) in [
+            (&["b"][..], &[][..]),
+            (&["c"], &["2/hints a"]),
+            (&["b", "c"], &["2/hints a"]),
+            (&[], &["2/hints a"]),
+        ] {
+            assert_eq!(kept(&sent(hints), None), patch, "{hints:?}");
+            assert_eq!(kept(&sent(hints), Some(&sent(hints))), patch, "{hints:?}");
+        }
+        let none_ready = endpoints(&[(1, false, &["a"])]);
+        assert_eq!(kept(&none_ready, Some(&none_ready)), ["-0/hints"]);
     }
 }

@@ -175,9 +175,38 @@ fn every_ready_endpoint_gets_one_hint_in_proportion_to_cpu() {
 }
 
 #[test]
-fn unready_endpoints_count_for_nothing_and_keep_no_hint() {
-    let sent = hinted(slice("abcC"), "a b c c");
-    assert_eq!(World::auto().stored_hints(&sent, None), "a b c -");
+fn an_endpoint_that_is_not_ready_has_a_hint_for_a_zone_that_a_ready_one_names() {
+    let world = World::auto();
+    let hints = |stored: &str| {
+        let stored = hinted(slice("aabbccC"), stored);
+        world.stored_hints(&slice("aabbccC"), Some(&stored))
+    };
+    assert_eq!(hints("a a b b c c b"), "a a b b c c b", "the stored one");
+    assert_eq!(hints("a a b b c c x"), "a a b b c c c", "its own zone");
+    assert_eq!(world.stored_hints(&slice("aabbccX"), None), "a a b b c c a");
+    assert_eq!(
+        world.stored_hints(&slice("aaabbccX"), None),
+        "a a a b b c c b",
+        "the zone with the highest load"
+    );
+    let none_ready = hinted(slice("ABC"), "a b c");
+    assert_eq!(world.stored_hints(&none_ready, Some(&none_ready)), "- - -");
+}
+
+#[test]
+fn an_endpoint_that_is_not_ready_names_no_zone_that_ready_ones_name_behind_another_port_alone() {
+    let mut world = World::auto();
+    let mut grpc = slice_from("web-2", "abc", 11);
+    grpc["ports"][0]["name"] = "grpc".into();
+    world.add(hinted(grpc, "a b c"));
+    let mut both = slice("aabbccC");
+    let port = json!({"name": "grpc", "protocol": "TCP", "port": 9090});
+    both["ports"].as_array_mut().expect("ports").push(port);
+    let stored = hinted(both.clone(), "a a b b c c b");
+    assert_eq!(world.stored_hints(&both, Some(&stored)), "a a b b c c b");
+    // Only the other slice has ready endpoints, behind the other port.
+    let waiting = slice("C");
+    assert_eq!(world.stored_hints(&waiting, Some(&waiting)), "c");
 }
 
 #[test]
@@ -282,7 +311,7 @@ fn an_endpoint_without_a_zone_takes_that_of_its_node() {
 fn only_a_ready_endpoint_can_lack_a_zone() {
     let mut sent = slice("abc?");
     sent["endpoints"][3]["conditions"]["ready"] = false.into();
-    assert_eq!(World::auto().stored_hints(&sent, None), "a b c -");
+    assert_eq!(World::auto().stored_hints(&sent, None), "a b c a");
 }
 
 #[test]
@@ -365,7 +394,7 @@ fn of_one_address_in_one_slice_kube_proxy_sees_the_last_copy_that_does_not_end()
     );
     assert_eq!(
         world.stored_hints(&copies("abca", &[0], &[]), None),
-        "- b c a"
+        "a b c a"
     );
     // All that are ready have a hint, seen or not.
     assert_eq!(
@@ -374,7 +403,7 @@ fn of_one_address_in_one_slice_kube_proxy_sees_the_last_copy_that_does_not_end()
     );
     assert_eq!(
         world.stored_hints(&copies("abcaa", &[3], &[]), None),
-        "b b c - a"
+        "b b c a a"
     );
     // Of those that end the first counts, unless another does not end.
     assert_eq!(
@@ -562,14 +591,13 @@ fn only_a_slice_with_the_hints_that_are_decided_is_as_decided() {
         let record = SliceRecord::read(&typed_slice(slice).unwrap());
         world.decide(slice, Some(slice)).is_carried_out(&record)
     };
-    let right = hinted(slice("abcA"), "a b c");
+    let right = hinted(slice("abcA"), "a b c a");
     assert!(is_carried_out(&right));
     assert!(!is_carried_out(&slice("abcA")), "no hints");
-    let mut stray = right.clone();
-    stray["endpoints"][3]["hints"] = json!({"forZones": [{"name": "a"}]});
+    let abroad = hinted(slice("abcA"), "a b c x");
     assert!(
-        !is_carried_out(&stray),
-        "a hint on an endpoint that is not ready"
+        !is_carried_out(&abroad),
+        "a zone that no ready endpoint names"
     );
     let mut for_node = right.clone();
     for_node["endpoints"][0]["hints"]["forNodes"] = json!([{"name": "node-a"}]);
@@ -615,7 +643,7 @@ fn without_a_decision_the_stored_hints_come_back() {
     let stored = hinted(slice("abc"), "b c a");
     assert_eq!(world.verdict(&slice("abc")), "Kept UnreadableObject");
     assert_eq!(world.stored_hints(&slice("abc"), Some(&stored)), "b c a");
-    assert_eq!(world.stored_hints(&slice("abcA"), Some(&stored)), "b c a -");
+    assert_eq!(world.stored_hints(&slice("abcA"), Some(&stored)), "b c a b");
     // A new endpoint would be left without a hint, and one is enough for kube-proxy to ignore all.
     assert_eq!(world.stored_hints(&slice("abca"), Some(&stored)), "- - - -");
 }

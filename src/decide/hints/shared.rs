@@ -22,7 +22,9 @@ pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
     let auto = ground.auto().and_then(|hints| {
         let endpoints = ground.origins.iter().copied().zip(hints.iter().copied());
         let gains = overlap::gains(&ground.zones.weights, ground.rules.threshold, endpoints);
-        gains.then_some(hints).ok_or(Reason::NoBetterThanNone)
+        gains
+            .then_some(hints)
+            .ok_or(Reason::NoBetterThanNone { zoneless: None })
     });
     if ground.origins.len() > overlap::MOST_ENDPOINTS {
         return auto;
@@ -46,7 +48,7 @@ pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
         (Ok(hints), Err(_)) | (Err(_), Ok(hints)) => Ok(hints),
         // What passes is not told as what stays.
         (Err(passing @ Reason::SiblingsOutOfStep { .. }), Err(_)) => Err(passing),
-        (Err(_), Err(Reason::NoBetterThanNone)) if !ground.bears_own_zones() => {
+        (Err(_), Err(Reason::NoBetterThanNone { .. })) if !ground.bears_own_zones() => {
             Err(ground.no_overlap())
         }
         // What Auto would need can be had; what Overlap says is how things are.
@@ -226,7 +228,7 @@ impl Ground<'_> {
     fn why(&self, refusal: &Refusal) -> Reason {
         match *refusal {
             Refusal::TooManyZones { zones } => Reason::TooManyZones { zones },
-            Refusal::NoBetterThanNone => Reason::NoBetterThanNone,
+            Refusal::NoBetterThanNone => Reason::NoBetterThanNone { zoneless: None },
             Refusal::NoPlan | Refusal::SearchEnded => self.no_overlap(),
         }
     }

@@ -83,9 +83,12 @@ impl<'a> Planner<'a> {
         if counted.is_empty() || endpoints.is_empty() {
             return Err(Refusal::NoBetterThanNone);
         }
-        let only_counted = |endpoint: &Endpoint| {
+        let only_counted = |endpoint: &Endpoint| -> ZoneSet {
             let zones = endpoint.hints.zones().iter();
-            zone_set(zones.copied().filter(|zone| counted.contains(zone)))
+            zones
+                .copied()
+                .filter(|zone| counted.contains(zone))
+                .collect()
         };
         Ok(Self {
             hints: endpoints.iter().map(only_counted).collect(),
@@ -226,7 +229,7 @@ impl<'a> Planner<'a> {
             free: may_change(place),
         });
         let assigned = assignment::assign(groups, &seats.collect::<Vec<_>>());
-        let numbers = |names: Names| zone_set(names.zones().map(|place| self.counted[place]));
+        let numbers = |names: Names| names.zones().map(|place| self.counted[place]).collect();
         assigned.into_iter().map(numbers).collect()
     }
 
@@ -252,13 +255,4 @@ fn refusal(crowd: &Crowd, expansions_left: u32) -> Refusal {
     } else {
         Refusal::NoPlan
     }
-}
-
-/// At most as many zones as are counted, so there is room for each.
-fn zone_set(zones: impl Iterator<Item = u16>) -> ZoneSet {
-    let mut set = ZoneSet::EMPTY;
-    for zone in zones {
-        set.insert(zone);
-    }
-    set
 }

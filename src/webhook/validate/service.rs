@@ -168,7 +168,7 @@ fn invalid_of(reason: &Reason) -> Option<Invalid> {
 /// Service without endpoints has too few, is not.
 fn is_news(reason: &Reason, ready: usize) -> bool {
     match reason {
-        Reason::OptedOut | Reason::ModeOff | Reason::NoBetterThanNone => false,
+        Reason::OptedOut | Reason::ModeOff | Reason::NoBetterThanNone { .. } => false,
         Reason::Shortfall(_) | Reason::NoOverlap { .. } | Reason::TooManyZones { .. } => ready > 0,
         _ => true,
     }

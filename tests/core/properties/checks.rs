@@ -1,11 +1,11 @@
 //! What the hints of any Service must be like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use super::cluster::{Family, Hints, World};
+use super::cluster::{Family, Hints, Slice, World};
 use super::model::{self, KUBERNETES, PortName, Spot};
 
 /// The CPU of each zone by name.
@@ -14,9 +14,10 @@ pub type Cpus = BTreeMap<String, u64>;
 /// The families that kube-proxy uses hints for.
 pub const HINTED_FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 
-/// A slice is hinted for counted zones on all of its ready endpoints and on no others, or not at all.
-pub fn check_completeness(world: &World, hints: &Hints, cpus: &Cpus) -> TestCaseResult {
-    let slices = world.slices.iter().zip(hints);
+/// A slice is hinted for counted zones on all of its ready endpoints, and then on the others too, or not at all. One that is
+/// not ready names only zones that ready ones name behind every port.
+pub fn check_completeness(world: &World, hints_of_all: &Hints, cpus: &Cpus) -> TestCaseResult {
+    let slices = world.slices.iter().zip(hints_of_all);
     for (slice, hints) in slices.filter(|(slice, _)| slice.family != Family::Fqdn) {
         prop_assert_eq!(hints.len(), slice.endpoints.len());
         let mut missing = false;
@@ -29,20 +30,55 @@ pub fn check_completeness(world: &World, hints: &Hints, cpus: &Cpus) -> TestCase
                 endpoint.address,
                 hint
             );
-            let may_be_hinted = endpoint.is_ready() || hint.is_none();
-            prop_assert!(
-                may_be_hinted,
-                "{}: {} is not ready",
-                slice.name,
-                endpoint.address
-            );
             missing |= endpoint.is_ready() && hint.is_none();
+        }
+        let named = named_behind_ports(world, hints_of_all, slice);
+        let not_ready = slice.endpoints.iter().zip(hints);
+        for (endpoint, hint) in not_ready.filter(|(endpoint, _)| !endpoint.is_ready()) {
+            prop_assert!(
+                hint.as_ref().is_none_or(|zone| named.contains(zone)),
+                "{}: {} is not ready and has {:?}",
+                slice.name,
+                endpoint.address,
+                hint
+            );
         }
         let any = hints.iter().any(Option::is_some);
         prop_assert!(!any || !missing, "{} is hinted in part", slice.name);
         prop_assert!(
             !any || slice.ports.are_usable(),
             "{} has no usable port",
+            slice.name
+        );
+    }
+    Ok(())
+}
+
+/// The zones that ready endpoints name behind every port of a slice that has some, or behind any port where none has.
+fn named_behind_ports(world: &World, hints: &Hints, slice: &Slice) -> BTreeSet<String> {
+    let named = |ready: Vec<Spot>| -> BTreeSet<String> {
+        let hints = ready.into_iter().filter_map(|(s, e)| hints[s][e].clone());
+        hints.collect()
+    };
+    let behind = model::behind_each_port(world, slice.family).into_iter();
+    let own = behind.filter(|(port, _)| slice.ports.usable().contains(port));
+    let own = own
+        .map(|(_, ready)| ready)
+        .filter(|ready| !ready.is_empty());
+    let behind_all = own.map(named).reduce(|one, other| &one & &other);
+    behind_all.unwrap_or_else(|| named(model::behind_any_port(world, slice.family)))
+}
+
+/// Each slice with a hinted endpoint has a hint on every endpoint that is not ready, unless no zone is named behind all of
+/// its ports. So it is once all slices were decided on after the others.
+pub fn check_not_ready(world: &World, hints: &Hints) -> TestCaseResult {
+    let slices = world.slices.iter().zip(hints);
+    for (slice, own) in slices.filter(|(slice, _)| HINTED_FAMILIES.contains(&slice.family)) {
+        let is_whole = own.iter().all(Option::is_some) || own.iter().all(Option::is_none);
+        let named = named_behind_ports(world, hints, slice);
+        prop_assert!(
+            is_whole || named.is_empty(),
+            "{} is hinted in part",
             slice.name
         );
     }

@@ -218,7 +218,7 @@ fn a_pod_that_terminates_does_not_hide_the_one_that_runs_under_its_address_in_an
     let decided = hints(&[&[ended, endpoint(2, "zone-b")], &[endpoint(1, "zone-a")]]);
     assert_eq!(
         decided,
-        [vec![None, Some("zone-b".to_owned())], in_zones(&["zone-a"])]
+        [in_zones(&["zone-b", "zone-b"]), in_zones(&["zone-a"])]
     );
 }
 

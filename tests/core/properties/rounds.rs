@@ -5,7 +5,9 @@ use proptest::test_runner::TestCaseResult;
 use zonewise::cluster::store::Writer;
 use zonewise::decide::Verdict;
 
-use super::checks::{HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee};
+use super::checks::{
+    HINTED_FAMILIES, check_completeness, check_followed_hints, check_guarantee, check_not_ready,
+};
 use super::cluster::{CLEAR_TWINS, World, worlds};
 use super::decisions::has_uneven_ports;
 use super::model;
@@ -62,6 +64,7 @@ impl World {
         let hints = self.stored_hints();
         let cpus = model::capacity(self).unwrap_or_default();
         check_completeness(self, &hints, &cpus)?;
+        check_not_ready(self, &hints)?;
         for family in HINTED_FAMILIES {
             let mut of_family = self.slices.iter().filter(|slice| slice.family == family);
             if of_family.any(|slice| {
