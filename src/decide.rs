@@ -8,6 +8,9 @@ mod hints;
 pub mod judged;
 pub mod opt_in;
 pub mod ports;
+pub mod remedy;
+pub mod traffic;
+pub mod trial;
 pub mod whole;
 mod zoneless;
 pub mod zones;
@@ -347,6 +350,10 @@ fn may_hint(
     }
     let unknown = |has_label| Refusal::untouched(Reason::UnknownService { has_label });
     let name = service.ok_or_else(|| unknown(false))?;
+    if is_ignored(slice, settings) {
+        let manager = slice.manager.as_str().unwrap_or_default().into();
+        return Err(Refusal::untouched(Reason::IgnoredManager { manager }));
+    }
     if settings.is_reserved(name) {
         return Err(Refusal::untouched(Reason::ReservedService));
     }
@@ -556,7 +563,7 @@ fn plan_slice(
     asked: &Asked,
     settings: &Settings,
 ) -> Result<Vec<ZoneSet>, Refusal> {
-    let slices = slices_of_set(state, slice);
+    let slices = slices_of_set(state, slice, settings);
     let is_odd = |slice: &&&SliceRecord| slice.odd_field.is_some();
     if let Some(odd) = slices.iter().find(is_odd) {
         let (name, field) = (odd.name.clone(), odd.odd_field.unwrap_or_default());
@@ -590,8 +597,20 @@ fn plan_slice(
     }
 }
 
+/// Whether `--ignored-slice-managers` leaves a slice out.
+#[must_use]
+pub fn is_ignored(slice: &SliceRecord, settings: &Settings) -> bool {
+    let ignored = &settings.ignored_slice_managers;
+    let manager = slice.manager.as_str();
+    manager.is_some_and(|manager| ignored.iter().any(|ignored| ignored == manager))
+}
+
 /// The slices of a Service that make one endpoint set with `slice`, which comes first.
-fn slices_of_set<'a>(state: &'a ServiceState, slice: &'a SliceRecord) -> Vec<&'a SliceRecord> {
+fn slices_of_set<'a>(
+    state: &'a ServiceState,
+    slice: &'a SliceRecord,
+    settings: &Settings,
+) -> Vec<&'a SliceRecord> {
     let siblings = state.slices.iter().map(|sibling| &**sibling);
     // One whose address type can't be read may be of this one.
     let may_be_ours = |s: &SliceRecord| {
@@ -599,6 +618,7 @@ fn slices_of_set<'a>(state: &'a ServiceState, slice: &'a SliceRecord) -> Vec<&'a
             || (s.address_type == AddressType::Other && s.odd_field.is_some())
     };
     let siblings = siblings.filter(|s| s.name != slice.name && may_be_ours(s));
+    let siblings = siblings.filter(|s| !is_ignored(s, settings));
     std::iter::once(slice).chain(siblings).collect()
 }
 

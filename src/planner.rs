@@ -38,7 +38,6 @@ pub mod plan;
 pub mod prefer_zone;
 pub mod quantity;
 pub mod reason;
-pub mod remedy;
 pub mod zone_set;
 pub mod zone_weights;
 pub mod zoneless;

@@ -2,29 +2,29 @@
 //!
 //! The keys are stable: some may be added, none renamed.
 
+mod notes;
+mod outcome;
+mod played;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::files::typed_slice;
-use crate::cluster::key::Key;
-use crate::cluster::slice::{self, AddressType, Manager, SliceRecord};
+use self::outcome::Outcome;
+pub use self::outcome::{behind, load};
+use self::played::Played;
+use crate::cluster::files::{Objects, typed_slice};
+use crate::cluster::slice::{self, AddressType, SliceRecord};
 use crate::cluster::store::{Cluster, MeasuredCapacity};
-use crate::cluster::wire::{Endpoint, EndpointSlice};
-use crate::decide::endpoint_set::{EndpointSet, Member, Stand};
-use crate::decide::{Decision, Snapshot, Verdict, decide, ports};
-use crate::planner::allocation::{self, Threshold};
-use crate::planner::auto::Origin;
+use crate::cluster::wire::Endpoint;
+use crate::decide::{Snapshot, remedy, trial::Trial, who_asks};
 use crate::planner::capacity::{Measure, Missing, Zone};
-use crate::planner::counts::ratio;
-use crate::planner::kube_proxy::{self, Mode, Traffic};
+use crate::planner::keep::Quality;
+use crate::planner::kube_proxy::Mode;
 use crate::planner::reason::Reason;
-use crate::planner::remedy::{Patient, Remedy};
 use crate::settings::Settings;
-use crate::webhook::mutate::patch_for;
-use crate::words;
 
 /// Everything that is known and decided.
 #[derive(Debug, Serialize)]
@@ -34,6 +34,8 @@ pub struct Report {
     pub schema_version: u32,
     /// The zones' shares.
     pub capacity: CapacityReport,
+    /// How many Services of all that were read are opted in.
+    pub opted_in_services: usize,
     /// One entry for each Service and address type.
     pub services: Vec<ServiceReport>,
 }
@@ -60,6 +62,8 @@ pub struct CapacityReport {
     pub insufficient_nodes: Vec<InsufficientNodeReport>,
     /// Nodes that do not count.
     pub ignored_nodes: Vec<IgnoredNodeReport>,
+    /// What may be wrong with the nodes, each in a sentence.
+    pub notes: Vec<String>,
 }
 
 /// A zone's share.
@@ -122,19 +126,27 @@ pub struct ServiceReport {
     /// Ready endpoints, each address once.
     pub ready_endpoints: usize,
     /// Whether ports have different endpoints: some slices have ports that others lack, or the same number of one port and
-    /// other numbers of another. kube-proxy goes by the endpoints of each port, while all figures here are of the endpoints
-    /// of all ports together.
+    /// other numbers of another. kube-proxy goes by the endpoints of each port, and so do `ports` and all other figures.
     pub ports_differ: bool,
-    /// How far above the average the busiest endpoint is loaded, once the decision is carried out.
+    /// How far above the average the busiest endpoint behind any port is loaded, once the decision is carried out.
     pub worst_overload: Option<f64>,
-    /// The part of the traffic that stays in its zone then.
+    /// The part of the traffic that stays in its zone then, behind the port where that is least.
     pub in_zone_share: Option<f64>,
-    /// The least threshold at which Auto has a plan.
+    /// The same by the hints that the slices have now, as kube-proxy follows them: those that zonewise ignores count too.
+    pub now: QualityReport,
+    /// The least threshold at which Auto has a plan; nothing where ports differ.
     pub least_threshold: Option<f64>,
-    /// What would help where it gets no hints, each found by planning it.
+    /// What would help where it gets no hints, or would keep much more traffic in its zone, each found by planning it.
     pub remedies: Vec<RemedyReport>,
-    /// The zones with capacity.
+    /// The highest share in zone at each threshold, the lowest threshold first, where one Service was asked for that gets hints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trade_offs: Vec<TradeOffReport>,
+    /// What else there is to know, each in a sentence.
+    pub notes: Vec<String>,
+    /// The zones with capacity; none where ports differ.
     pub zones: Vec<ZoneReport>,
+    /// Where ports differ, the figures of the endpoints behind each group of ports that have the same.
+    pub ports: Vec<PortsReport>,
     /// Whether kube-proxy chooses among its endpoints at all. For people.
     #[serde(skip)]
     pub kube_proxy_chooses: bool,
@@ -148,7 +160,44 @@ pub struct ServiceReport {
     pub stored: Vec<Value>,
 }
 
-/// Something that would give a Service hints.
+/// What hints do to traffic.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QualityReport {
+    /// How far above the average the busiest endpoint behind any port is loaded.
+    pub worst_overload: Option<f64>,
+    /// The part of the traffic that stays in its zone, behind the port where that is least.
+    pub in_zone_share: Option<f64>,
+}
+
+impl From<Option<Quality>> for QualityReport {
+    fn from(quality: Option<Quality>) -> Self {
+        Self {
+            worst_overload: quality.map(|quality| quality.worst_overload),
+            in_zone_share: quality.map(|quality| quality.in_zone),
+        }
+    }
+}
+
+/// The figures of ports that have the same endpoints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortsReport {
+    /// The ports' names, `""` for one without, and `/UDP` or `/SCTP` behind the name of one that is not TCP.
+    pub ports: Vec<String>,
+    /// Ready endpoints behind each of them.
+    pub ready_endpoints: usize,
+    /// How far above the average the busiest of them is loaded, once the decision is carried out.
+    pub worst_overload: Option<f64>,
+    /// The part of the traffic that stays in its zone then.
+    pub in_zone_share: Option<f64>,
+    /// The least threshold at which Auto has a plan for them.
+    pub least_threshold: Option<f64>,
+    /// The zones with capacity.
+    pub zones: Vec<ZoneReport>,
+}
+
+/// Something that would give a Service hints, or better ones, and what its hints would come to.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all_fields = "camelCase")]
 pub enum RemedyReport {
@@ -158,11 +207,22 @@ pub enum RemedyReport {
         endpoints: u32,
         /// How many in which zone.
         zones: BTreeMap<Arc<str>, u32>,
+        /// Where ports differ, how many in which zone behind which ports.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        behind: Vec<EndpointsBehind>,
+        /// The part of the traffic that would stay in its zone.
+        in_zone_share: f64,
+        /// How far above the average the busiest endpoint would be.
+        worst_overload: f64,
     },
     /// Another overload threshold.
     Threshold {
         /// The least that does.
         threshold: f64,
+        /// The part of the traffic that would stay in its zone.
+        in_zone_share: f64,
+        /// How far above the average the busiest endpoint would be.
+        worst_overload: f64,
     },
     /// Heuristic Overlap.
     Overlap {
@@ -171,6 +231,29 @@ pub enum RemedyReport {
         /// How far above the average the busiest endpoint would be.
         worst_overload: f64,
     },
+}
+
+/// More ready endpoints behind some ports.
+#[derive(Debug, Serialize)]
+pub struct EndpointsBehind {
+    /// The ports of the slice that they belong in.
+    pub ports: Vec<String>,
+    /// How many in which zone.
+    pub zones: BTreeMap<Arc<str>, u32>,
+}
+
+/// A threshold and what hints come to at it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TradeOffReport {
+    /// The least threshold of whole percents at which that can be had.
+    pub threshold: f64,
+    /// The part of the traffic that stays in its zone.
+    pub in_zone_share: f64,
+    /// How far above the average the busiest endpoint is loaded.
+    pub worst_overload: f64,
+    /// Whether it is what the Service gets at its threshold.
+    pub current: bool,
 }
 
 /// What a zone has and gets of one Service.
@@ -191,8 +274,7 @@ pub struct ZoneReport {
     pub hinted: usize,
     /// How far above the average the busiest endpoint that it uses is loaded.
     pub overload: Option<f64>,
-    /// What kube-proxy there does: `PreferSameZone`, `Cluster`, or `PreferSameNode` on the nodes that endpoints name. Where
-    /// ports differ, what it would do if all endpoints were behind one.
+    /// What kube-proxy there does: `PreferSameZone`, `Cluster`, or `PreferSameNode` on the nodes that endpoints name.
     pub kube_proxy: &'static str,
     /// The same as the model has it, with the reason where it does not follow hints. For people; it follows from hints.
     #[serde(skip)]
@@ -252,24 +334,50 @@ fn split(service: &str) -> (&str, &str) {
 }
 
 impl Report {
-    /// Reports on a cluster and its slices, which are given whole since the cluster keeps only what it needs of them.
+    /// Reports on a cluster and the objects that it was loaded from: the cluster keeps only what decisions need of them.
     #[must_use]
-    pub fn new(cluster: &Cluster, settings: &Settings, slices: &[Value], filter: &Filter) -> Self {
+    pub fn new(cluster: &Cluster, settings: &Settings, objects: &Objects, filter: &Filter) -> Self {
         let capacity = cluster.capacity();
-        let services = group(cluster, slices);
-        let services = services
+        let services: Vec<_> = group(cluster, &objects.slices)
             .into_iter()
-            .filter(|((service, _), _)| filter.takes(service));
+            .filter(|((service, _), _)| filter.takes(service))
+            .collect();
+        let one = filter.name.is_some();
+        let report =
+            |((service, address_type), slices): ((String, AddressType), Vec<Placed<'_>>)| {
+                let context = Context {
+                    cluster,
+                    settings,
+                    objects,
+                    with_trade_offs: one,
+                };
+                context.service(&service, address_type, slices)
+            };
         Self {
             schema_version: 1,
-            capacity: CapacityReport::new(&capacity),
-            services: services
-                .map(|((service, address_type), slices)| {
-                    ServiceReport::new(cluster, settings, &service, address_type, slices)
-                })
-                .collect(),
+            capacity: CapacityReport {
+                notes: notes::of_nodes(&objects.nodes, &capacity),
+                ..CapacityReport::new(&capacity)
+            },
+            opted_in_services: opted_in(cluster, settings),
+            services: services.into_iter().map(report).collect(),
         }
     }
+}
+
+/// How many Services are opted in, also where their annotation can't be used.
+fn opted_in(cluster: &Cluster, settings: &Settings) -> usize {
+    let names = cluster.service_names();
+    let is_opted_in = |name: &&Box<str>| {
+        let snapshot = Snapshot::take(cluster, Some(name));
+        let service = snapshot
+            .service()
+            .and_then(|state| state.service.as_deref());
+        service.is_some_and(|service| {
+            who_asks(name, service, snapshot.namespace(), settings).is_some()
+        })
+    };
+    names.iter().filter(is_opted_in).count()
 }
 
 /// A slice and its place among all.
@@ -335,94 +443,50 @@ impl CapacityReport {
                     because: because.word(),
                 })
                 .collect(),
+            notes: Vec::new(),
         }
     }
 }
 
-/// The slices of one Service and address type, decided on one by one, each seeing what was decided for those before
-/// it, as writes one after the other would.
-struct Played {
-    /// The decision that tells most: the first that is not to hint. A Service without slices is decided on with an empty
-    /// one.
-    deciding: Decision,
-    records: Vec<Arc<SliceRecord>>,
-    reports: Vec<SliceReport>,
-    stored: Vec<Value>,
+/// What Services are reported from.
+struct Context<'a> {
+    cluster: &'a Cluster,
+    settings: &'a Settings,
+    objects: &'a Objects,
+    with_trade_offs: bool,
 }
 
-impl Played {
-    fn new(
-        snapshot: &Snapshot<'_>,
-        settings: &Settings,
-        service: Option<&str>,
-        address_type: AddressType,
-        slices: &[Placed<'_>],
-    ) -> Self {
-        let others = of_other_types(snapshot, address_type);
-        let mut records: Vec<_> = slices
-            .iter()
-            .filter_map(|(_, slice)| record(slice))
-            .collect();
-        let (mut reports, mut stored) = (Vec::new(), Vec::new());
-        let mut deciding: Option<Decision> = None;
-        for (i, (_, slice)) in slices.iter().enumerate() {
-            let snapshot = snapshot.with_slices([&others[..], &records].concat());
-            let decision = decide(&snapshot, service, &records[i], settings);
-            let (next, patch) = carry_out(&decision, slice);
-            if let Some(record) = record(&next) {
-                records[i] = record;
-            }
-            reports.push(SliceReport::new(&next, patch));
-            stored.push(next);
-            if deciding
-                .as_ref()
-                .is_none_or(|d| d.verdict == Verdict::Hints)
-            {
-                deciding = Some(decision);
-            }
-        }
-        let on_nothing = || decide(snapshot, service, &empty_slice(address_type), settings);
-        Self {
-            deciding: deciding.unwrap_or_else(on_nothing),
-            records,
-            reports,
-            stored,
-        }
-    }
-}
-
-/// The slices of the Service that have another address type, which decisions look at too.
-fn of_other_types(snapshot: &Snapshot<'_>, address_type: AddressType) -> Vec<Arc<SliceRecord>> {
-    let slices = snapshot
-        .service()
-        .into_iter()
-        .flat_map(|state| state.slices.iter());
-    slices
-        .filter(|slice| slice.address_type != address_type)
-        .cloned()
-        .collect()
-}
-
-impl ServiceReport {
-    fn new(
-        cluster: &Cluster,
-        settings: &Settings,
+impl Context<'_> {
+    fn service(
+        &self,
         service: &str,
         address_type: AddressType,
         mut slices: Vec<Placed<'_>>,
-    ) -> Self {
+    ) -> ServiceReport {
         let key = (!service.is_empty()).then_some(service);
         slices.sort_by(|(_, a), (_, b)| slice_name(a).cmp(slice_name(b)));
-        let snapshot = Snapshot::take(cluster, key);
-        let played = Played::new(&snapshot, settings, key, address_type, &slices);
-        let asked = played.deciding.asked.as_ref();
-        let threshold = asked.map_or(settings.threshold, |asked| asked.threshold);
-        let set = Outcome::of(cluster, &snapshot, &played, threshold);
-        let kube_proxy_chooses = !set.capacity.weights.is_empty() && kube_proxy_chooses(&snapshot);
+        let snapshot = Snapshot::take(self.cluster, key);
+        let played = Played::new(&snapshot, self.settings, key, address_type, &slices);
         let deciding = &played.deciding;
+        let asked = deciding.asked.as_ref();
+        let threshold = asked.map_or(self.settings.threshold, |asked| asked.threshold);
+        let chooses = kube_proxy_chooses(&snapshot) && !snapshot.capacity().weights.is_empty();
+        let (now, outcome) =
+            Outcome::before_and_after(self.cluster, &snapshot, &played, self.settings);
+        let quality = outcome.quality().filter(|_| chooses);
+        let read: Vec<&SliceRecord> = played.before.iter().map(|record| &**record).collect();
+        let trial = Trial::new(&snapshot, service, address_type, &read, self.settings);
+        let trial = trial.filter(|_| chooses && outcome.ready > 0);
+        let remedies = trial
+            .iter()
+            .flat_map(|trial| outcome.remedies(trial, deciding));
+        let trade_offs = trial
+            .iter()
+            .filter(|_| self.with_trade_offs && deciding.reason.is_none());
+        let trade_offs = trade_offs.flat_map(remedy::trade_offs);
         let reason = deciding.reason.as_ref();
         let (namespace, name) = split(service);
-        Self {
+        let mut report = ServiceReport {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             address_type: address_type.word(),
@@ -431,19 +495,31 @@ impl ServiceReport {
             threshold: threshold.as_fraction(),
             decision: deciding.verdict.word(),
             reason: reason.map(Reason::word),
-            message: reason.map_or_else(|| set.message(), Reason::message),
-            ready_endpoints: set.endpoints.len(),
-            ports_differ: set.ports_differ,
-            worst_overload: set.traffic.worst_overload.filter(|_| kube_proxy_chooses),
-            in_zone_share: set.in_zone_share().filter(|_| kube_proxy_chooses),
-            least_threshold: set.least_threshold(),
-            remedies: set.remedies(deciding),
-            zones: set.zones(),
-            kube_proxy_chooses,
-            slices: played.reports,
+            message: reason.map_or_else(|| outcome.message(), Reason::message),
+            ready_endpoints: outcome.ready,
+            ports_differ: outcome.ports_differ(),
+            worst_overload: quality.map(|quality| quality.worst_overload),
+            in_zone_share: quality.map(|quality| quality.in_zone),
+            now: now.quality().filter(|_| chooses).into(),
+            least_threshold: outcome.least_threshold(),
+            remedies: remedies.collect(),
+            trade_offs: outcome::trade_offs(trade_offs, quality, threshold),
+            notes: notes::of_service(self.cluster, self.objects, service, &played, self.settings),
+            zones: Vec::new(),
+            ports: Vec::new(),
+            kube_proxy_chooses: chooses,
+            slices: Vec::new(),
             places: slices.into_iter().map(|(place, _)| place).collect(),
-            stored: played.stored,
+            stored: Vec::new(),
+        };
+        let mut ports = outcome.ports(chooses);
+        match &mut ports[..] {
+            [all] => report.zones = std::mem::take(&mut all.zones),
+            _ => report.ports = ports,
         }
+        report.slices = played.reports;
+        report.stored = played.stored;
+        report
     }
 }
 
@@ -460,39 +536,6 @@ pub fn slice_name(slice: &Value) -> &str {
         .pointer("/metadata/name")
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-fn record(slice: &Value) -> Option<Arc<SliceRecord>> {
-    typed_slice(slice).map(|wire| Arc::new(SliceRecord::read(&wire)))
-}
-
-fn empty_slice(address_type: AddressType) -> SliceRecord {
-    SliceRecord {
-        name: "".into(),
-        address_type,
-        ports: Box::default(),
-        port_numbers: Box::default(),
-        endpoints: Box::default(),
-        labels: Box::default(),
-        version: Key::of(""),
-        manager: Manager::default(),
-        has_node_hints: false,
-        odd_field: None,
-    }
-}
-
-/// The slice as the API server would store it, and the patch that makes it so.
-fn carry_out(decision: &Decision, slice: &Value) -> (Value, Value) {
-    let typed = typed_slice(slice);
-    let patch = typed.and_then(|typed| patch_for(decision, &typed, Some(&typed), || None));
-    let patch: json_patch::Patch = patch
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
-    let mut next = slice.clone();
-    if let Err(error) = json_patch::patch(&mut next, &patch) {
-        tracing::error!(slice = slice_name(slice), %error, "the patch does not fit the slice it was made for");
-    }
-    (next, serde_json::to_value(&patch).unwrap_or_default())
 }
 
 impl SliceReport {
@@ -519,227 +562,5 @@ impl EndpointReport {
             ready: endpoint.is_ready(),
             hints: endpoint.zone_hints().map(str::to_owned).collect(),
         }
-    }
-}
-
-/// The zones, where they are known, of the nodes that an endpoint is hinted for.
-fn zones_of_hinted_nodes(
-    cluster: &Cluster,
-    slice: &EndpointSlice<Box<str>>,
-    place: usize,
-) -> Vec<Option<Key>> {
-    let hints = slice.endpoints.items()[place]
-        .get()
-        .and_then(|endpoint| endpoint.hints.get());
-    let nodes = hints.map_or(&[][..], |hints| hints.for_nodes.items());
-    let names = nodes.iter().filter_map(|node| node.get()?.name.text());
-    names
-        .map(|name| cluster.zone_of_node(Key::of(name)))
-        .collect()
-}
-
-/// The endpoints of a Service with the hints that they end with, and where traffic then goes.
-struct Outcome {
-    capacity: Arc<MeasuredCapacity>,
-    /// In zone order: capacity, or what a person says in its place.
-    weights: Vec<u64>,
-    endpoints: Vec<kube_proxy::Endpoint>,
-    /// Whether the zone of each endpoint is known.
-    all_placed: bool,
-    /// Whether ports have different endpoints.
-    ports_differ: bool,
-    traffic: Traffic,
-    threshold: Threshold,
-}
-
-impl Outcome {
-    fn of(
-        cluster: &Cluster,
-        snapshot: &Snapshot<'_>,
-        played: &Played,
-        threshold: Threshold,
-    ) -> Self {
-        let slices: Vec<&SliceRecord> = played.records.iter().map(|record| &**record).collect();
-        let set = EndpointSet::gather_stored(&slices, snapshot.capacity(), |record| {
-            snapshot.stand(record)
-        });
-        let capacity = snapshot.capacity().clone();
-        let number = |zone: &Key| capacity.zone_number(*zone).map(usize::from);
-        let stored: Vec<_> = played.stored.iter().filter_map(typed_slice).collect();
-        let endpoint = |member: &Member<'_>| {
-            let hints = member.record.hints.zones();
-            let nodes = zones_of_hinted_nodes(cluster, &stored[member.slice], member.place);
-            kube_proxy::Endpoint {
-                zone: match member.stand {
-                    Stand::Zone(zone) => Some(usize::from(zone)),
-                    Stand::Homeless | Stand::Unknown => None,
-                },
-                hinted: !hints.is_empty(),
-                hints: hints.iter().filter_map(number).collect(),
-                node_hinted: !nodes.is_empty(),
-                node_hints: nodes.iter().flatten().filter_map(number).collect(),
-            }
-        };
-        let endpoints: Vec<_> = set.members().iter().map(endpoint).collect();
-        let is_placed = |member: &Member<'_>| member.stand != Stand::Unknown;
-        let asked = played.deciding.asked.as_ref();
-        let weights = asked.map_or_else(
-            || capacity.weights.to_vec(),
-            |asked| asked.zones(&capacity).weights.into_owned(),
-        );
-        let traffic = Traffic::follow(&weights, &endpoints);
-        Self {
-            weights,
-            all_placed: set.members().iter().all(is_placed),
-            ports_differ: !ports::are_even(&slices),
-            capacity,
-            endpoints,
-            traffic,
-            threshold,
-        }
-    }
-
-    fn in_zone_share(&self) -> Option<f64> {
-        self.traffic.in_zone_share.filter(|_| self.all_placed)
-    }
-
-    fn count(&self) -> u32 {
-        u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX)
-    }
-
-    fn least_threshold(&self) -> Option<f64> {
-        allocation::least_threshold(&self.weights, self.count()).map(Threshold::as_fraction)
-    }
-
-    /// What would help, where endpoints are what it is about and those of each port are the same.
-    fn remedies(&self, deciding: &Decision) -> Vec<RemedyReport> {
-        let Some(asked) = deciding
-            .asked
-            .as_ref()
-            .filter(|_| self.may_be_helped(deciding))
-        else {
-            return Vec::new();
-        };
-        let origin = |endpoint: &kube_proxy::Endpoint| {
-            let zone = endpoint.zone.filter(|&zone| self.weights[zone] > 0);
-            let zone = zone.and_then(|zone| u16::try_from(zone).ok());
-            zone.map_or(Origin::Homeless, Origin::Zone)
-        };
-        let origins: Vec<Origin> = self.endpoints.iter().map(origin).collect();
-        let patient = Patient {
-            heuristic: asked.heuristic,
-            weights: &self.weights,
-            threshold: asked.threshold,
-            origins: &origins,
-        };
-        let remedies = patient.remedies().into_iter();
-        remedies.map(|remedy| self.remedy(&remedy)).collect()
-    }
-
-    fn may_be_helped(&self, deciding: &Decision) -> bool {
-        let is_about_endpoints = matches!(
-            deciding.reason,
-            Some(
-                Reason::Shortfall(_)
-                    | Reason::TooManyZones { .. }
-                    | Reason::NoBetterThanNone { zoneless: None }
-                    | Reason::NoOverlap { .. }
-                    | Reason::OwnZonesOverloaded { .. }
-            )
-        );
-        is_about_endpoints && self.all_placed && !self.ports_differ
-    }
-
-    fn remedy(&self, remedy: &Remedy) -> RemedyReport {
-        match remedy {
-            Remedy::Endpoints(more) => {
-                let zones = self.capacity.capacity.zones.iter().zip(more);
-                let zones = zones.filter(|(_, more)| **more > 0);
-                RemedyReport::Endpoints {
-                    endpoints: more.iter().sum(),
-                    zones: zones
-                        .map(|(zone, more)| (zone.name.clone(), *more))
-                        .collect(),
-                }
-            }
-            Remedy::Threshold(threshold) => RemedyReport::Threshold {
-                threshold: threshold.as_fraction(),
-            },
-            Remedy::Overlap {
-                in_zone,
-                worst_overload,
-            } => RemedyReport::Overlap {
-                in_zone_share: *in_zone,
-                worst_overload: *worst_overload,
-            },
-        }
-    }
-
-    fn message(&self) -> String {
-        let away = self
-            .endpoints
-            .iter()
-            .filter(|e| e.zone.is_none_or(|zone| !e.hints.contains(&zone)))
-            .count();
-        let worst = self.traffic.worst_overload.unwrap_or(0.0).max(0.0);
-        let several = self.endpoints.iter().filter(|e| e.hints.len() > 1).count();
-        let abroad = match away {
-            _ if several > 0 => format!("{several} of them several zones"),
-            0 => "each its own".to_owned(),
-            1 => "1 of them another zone than its own".to_owned(),
-            away => format!("{away} of them another zone than their own"),
-        };
-        format!(
-            "{} serve {} by their {}, {abroad}; the busiest carries {:.0}% above the average.",
-            words::count(self.endpoints.len(), "ready endpoint"),
-            words::count(
-                self.weights.iter().filter(|weight| **weight > 0).count(),
-                "zone"
-            ),
-            self.measured_by(),
-            worst * 100.0
-        )
-    }
-
-    fn measured_by(&self) -> &'static str {
-        if *self.weights != *self.capacity.weights {
-            return "weights";
-        }
-        match self.capacity.capacity.rules.measure {
-            Measure::Cpu => "CPU",
-            Measure::Nodes => "nodes",
-        }
-    }
-
-    fn zones(&self) -> Vec<ZoneReport> {
-        let weights = &self.weights;
-        let total: u64 = weights.iter().sum();
-        let zone = |(i, zone): (usize, &Zone)| ZoneReport {
-            name: zone.name.clone(),
-            share: ratio(weights[i], total),
-            endpoints: self
-                .endpoints
-                .iter()
-                .filter(|endpoint| endpoint.zone == Some(i))
-                .count(),
-            desired: ratio(weights[i], total) * f64::from(self.count()),
-            minimum: allocation::minimum(weights[i], total, self.count(), self.threshold),
-            hinted: self
-                .endpoints
-                .iter()
-                .filter(|endpoint| endpoint.hints.contains(&i))
-                .count(),
-            overload: self.traffic.overload[i],
-            kube_proxy: self.traffic.modes[i].word(),
-            mode: self.traffic.modes[i],
-            mode_elsewhere: self.traffic.modes_elsewhere[i],
-        };
-        self.capacity
-            .capacity
-            .zones
-            .iter()
-            .enumerate()
-            .map(zone)
-            .collect()
     }
 }

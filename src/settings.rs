@@ -64,6 +64,8 @@ pub struct Settings {
     pub default_heuristic: Heuristic,
     /// How hints are planned that nothing asks for; nothing: there are none.
     pub default_mode: Option<Heuristic>,
+    /// Values of `endpointslice.kubernetes.io/managed-by`: slices with one of them are neither hinted nor counted.
+    pub ignored_slice_managers: Vec<String>,
     /// zonewise's own Service, as `namespace/name`: its slices are left alone.
     pub own_service: Option<String>,
     /// The name of this replica, for those who ask who answers.
@@ -82,6 +84,7 @@ impl Default for Settings {
             honor_traffic_distribution: true,
             default_heuristic: Heuristic::Overlap,
             default_mode: None,
+            ignored_slice_managers: Vec::new(),
             own_service: None,
             replica: String::new(),
             panic_on_service: None,

@@ -51,6 +51,10 @@ pub struct DecisionArgs {
     /// as in Kubernetes
     #[arg(long, env = "ZONEWISE_NODE_INFO_TOLERANCE", default_value = "0", value_parser = values::tolerance, allow_negative_numbers = true, value_name = "FRACTION")]
     node_info_tolerance: u32,
+    /// Neither hint nor count slices whose label endpointslice.kubernetes.io/managed-by has one of these values: for a data
+    /// plane that does not read them, such as slices of Cilium's cluster mesh. kube-proxy reads all slices
+    #[arg(long, env = "ZONEWISE_IGNORED_SLICE_MANAGERS", value_parser = values::label_value, value_delimiter = ',', value_name = "MANAGER,...")]
+    ignored_slice_managers: Vec<String>,
     #[command(flatten)]
     opt_in: OptInArgs,
 }
@@ -136,10 +140,21 @@ impl DecisionArgs {
         self.opt_in.own_service.as_deref()
     }
 
+    /// Managers of slices that are left out.
+    fn ignored_slice_managers(&self) -> Vec<String> {
+        let managers = self.ignored_slice_managers.iter();
+        // An empty list is one empty text.
+        managers
+            .filter(|manager| !manager.is_empty())
+            .cloned()
+            .collect()
+    }
+
     /// How to decide.
     pub fn settings(&self) -> Settings {
         Settings {
             mode: self.mode,
+            ignored_slice_managers: self.ignored_slice_managers(),
             ..self.opt_in.within(self.plans.settings())
         }
     }

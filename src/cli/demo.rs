@@ -81,7 +81,7 @@ async fn demo(once: bool, objects: &Objects) -> Result<(), Failure> {
     let mut writer = objects.load(StoreRules::default(), Timestamp::now());
     let settings = Settings::default();
     let slices = &objects.slices;
-    let report = Report::new(&writer.cluster(), &settings, slices, &Filter::default());
+    let report = Report::new(&writer.cluster(), &settings, objects, &Filter::default());
     let running = Running::start(&writer, settings)?;
     let patched = play(&report, slices, &running, &mut writer).await?;
     show(&report, slices.len(), &running).or_else(super::ignore_closed_pipe)?;

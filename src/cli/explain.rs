@@ -77,12 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cluster = objects
         .load(args.decisions.store_rules(), Timestamp::now())
         .cluster();
-    let report = Report::new(
-        &cluster,
-        &args.decisions.settings(),
-        &objects.slices,
-        &filter,
-    );
+    let report = Report::new(&cluster, &args.decisions.settings(), &objects, &filter);
     if report.services.is_empty() {
         let nothing = nothing_matches(&cluster, &filter);
         if args.name.is_some() || (args.namespace.is_some() && !args.all_namespaces) {

@@ -9,7 +9,8 @@ use crate::planner::capacity::Measure;
 use crate::planner::heuristic::Heuristic;
 use crate::planner::kube_proxy::Mode;
 use crate::report::{
-    CapacityReport, IgnoredNodeReport, RemedyReport, Report, ServiceReport, ZoneReport,
+    CapacityReport, IgnoredNodeReport, PortsReport, RemedyReport, Report, ServiceReport,
+    TradeOffReport, ZoneReport, behind, load,
 };
 use crate::words;
 
@@ -53,6 +54,10 @@ const INDENT: &str = "  ";
 
 /// Prints a report.
 pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    if report.opted_in_services == 0 && !report.services.is_empty() {
+        paragraph(out, YELLOW, ("", ""), NONE_OPTED_IN)?;
+        writeln!(out)?;
+    }
     capacity(out, &report.capacity)?;
     for report in &report.services {
         writeln!(out)?;
@@ -60,6 +65,9 @@ pub fn report(out: &mut impl Write, report: &Report) -> io::Result<()> {
     }
     Ok(())
 }
+
+const NONE_OPTED_IN: &str = "No Service is opted in, so zonewise changes nothing. Below, \"To opt in\" says what a Service would gain; \
+                             `zonewise explain -A` shows all.";
 
 /// Prints a text whose lines begin with `first` and then with `rest`, as many as it takes.
 pub fn paragraph(
@@ -195,7 +203,15 @@ fn capacity(out: &mut impl Write, capacity: &CapacityReport) -> io::Result<()> {
         );
         paragraph(out, YELLOW, (INDENT, INDENT), &tolerated)?;
     }
-    left_out(out, &capacity.ignored_nodes)
+    left_out(out, &capacity.ignored_nodes)?;
+    notes(out, &capacity.notes)
+}
+
+fn notes(out: &mut impl Write, notes: &[String]) -> io::Result<()> {
+    for note in notes {
+        paragraph(out, DIM, (INDENT, INDENT), note)?;
+    }
+    Ok(())
 }
 
 /// Names the nodes that do not count, by the reason.
@@ -222,73 +238,167 @@ fn left_out(out: &mut impl Write, nodes: &[IgnoredNodeReport]) -> io::Result<()>
     Ok(())
 }
 
+/// The figures of endpoints that all have the same ports.
+struct Figures<'a> {
+    service: &'a ServiceReport,
+    zones: &'a [ZoneReport],
+    ready: usize,
+    in_zone: Option<f64>,
+    worst_overload: Option<f64>,
+}
+
+impl<'a> Figures<'a> {
+    fn of_all(service: &'a ServiceReport) -> Self {
+        Self {
+            service,
+            zones: &service.zones,
+            ready: service.ready_endpoints,
+            in_zone: service.in_zone_share,
+            worst_overload: service.worst_overload,
+        }
+    }
+
+    fn of_ports(service: &'a ServiceReport, ports: &'a PortsReport) -> Self {
+        Self {
+            service,
+            zones: &ports.zones,
+            ready: ports.ready_endpoints,
+            in_zone: ports.in_zone_share,
+            worst_overload: ports.worst_overload,
+        }
+    }
+
+    /// Whether any endpoint is hinted, or kube-proxy follows hints in any zone.
+    fn are_hinted(&self) -> bool {
+        let mut zones = self.zones.iter();
+        zones.any(|zone| zone.hinted > 0 || !matches!(zone.mode, Mode::Cluster(_)))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.zones.iter().map(|zone| &*zone.name)
+    }
+}
+
 /// Prints one Service.
 fn service(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     heading(out, service)?;
     paragraph(out, PLAIN, (INDENT, INDENT), &service.message)?;
-    let nothing_to_tell = !service.kube_proxy_chooses || service.ready_endpoints == 0;
-    if nothing_to_tell || service.decision == "Kept" {
-        return Ok(());
+    let is_used = service.kube_proxy_chooses && service.ready_endpoints > 0;
+    if is_used && service.decision != "Kept" {
+        if service.ports.is_empty() {
+            figures(out, &Figures::of_all(service))?;
+        }
+        for ports in &service.ports {
+            writeln!(out, "{INDENT}{BOLD}Behind {}{BOLD:#}", behind(&ports.ports))?;
+            figures(out, &Figures::of_ports(service, ports))?;
+        }
+        remedies(out, service)?;
+        trade_offs(out, &service.trade_offs)?;
     }
-    let any_hint = service.zones.iter().any(|zone| zone.hinted > 0);
-    let any_followed = service
-        .zones
-        .iter()
-        .any(|zone| !matches!(zone.mode, Mode::Cluster(_)));
-    if any_hint || any_followed {
-        hinted_zones(out, service)?;
-        exceptions(out, &service.zones)?;
-    } else if service.decision == "Strip" {
-        zones_without_hints(out, service)?;
+    notes(out, &service.notes)
+}
+
+fn figures(out: &mut impl Write, figures: &Figures<'_>) -> io::Result<()> {
+    if figures.ready == 0 {
+        return writeln!(out, "{INDENT}{DIM}no ready endpoint{DIM:#}");
     }
-    remedies(out, &service.remedies)?;
-    let outcome = outcome(service, any_hint || any_followed);
-    let ports = service.ports_differ.then(|| PORTS_DIFFER.to_owned());
-    for text in outcome.into_iter().chain(ports) {
-        paragraph(out, DIM, (INDENT, INDENT), &text)?;
+    if figures.are_hinted() {
+        hinted_zones(out, figures)?;
+        exceptions(out, figures.zones)?;
+    } else if figures.service.decision == "Strip" {
+        zones_without_hints(out, figures)?;
     }
-    Ok(())
+    let outcome = outcome(figures);
+    paragraph(out, DIM, (INDENT, INDENT), &outcome.unwrap_or_default())
 }
 
 /// Says what would help, each in a line.
-fn remedies(out: &mut impl Write, remedies: &[RemedyReport]) -> io::Result<()> {
-    const FIRST: &str = "  Would help: ";
-    const NEXT: &str = "          or: ";
-    const REST: &str = "              ";
-    for (place, remedy) in remedies.iter().enumerate() {
-        let first = if place == 0 { FIRST } else { NEXT };
-        paragraph(out, PLAIN, (first, REST), &remedy_in_words(remedy))?;
+fn remedies(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+    let first = match service.decision {
+        "Hints" => "Would keep more: ",
+        "Untouched" => "To opt in: ",
+        _ => "Would help: ",
+    };
+    let width = first.len();
+    for (place, remedy) in service.remedies.iter().enumerate() {
+        let begins = if place == 0 { first } else { "or: " };
+        let (begins, rest) = (
+            format!("{INDENT}{begins:>width$}"),
+            " ".repeat(INDENT.len() + width),
+        );
+        paragraph(out, PLAIN, (&begins, &rest), &remedy_in_words(remedy))?;
     }
     Ok(())
 }
 
 fn remedy_in_words(remedy: &RemedyReport) -> String {
+    let keeps = |in_zone: f64, overload: f64| {
+        let at = if overload < 0.005 {
+            String::new()
+        } else {
+            format!(" at {:.0}% above the average", overload * 100.0)
+        };
+        format!(
+            "which keeps {:.0}% of the traffic in its zone{at}",
+            in_zone * 100.0
+        )
+    };
     match remedy {
-        RemedyReport::Endpoints { endpoints, zones } => {
-            let zones: Vec<String> = zones
-                .iter()
-                .map(|(zone, more)| format!("{more} in {zone}"))
-                .collect();
+        RemedyReport::Endpoints {
+            endpoints,
+            zones,
+            behind: by_ports,
+            ..
+        } => {
             let more = words::count(*endpoints as usize, "more ready endpoint");
-            format!("{more}: {}", zones.join(", "))
+            let mut parts: Vec<String> = Vec::new();
+            for each in by_ports {
+                let ports = behind(&each.ports);
+                let zones = each.zones.iter();
+                parts.extend(zones.map(|(zone, more)| format!("{more} in {zone} behind {ports}")));
+            }
+            if by_ports.is_empty() {
+                parts.extend(zones.iter().map(|(zone, more)| format!("{more} in {zone}")));
+            }
+            format!("{more}: {}", parts.join(", "))
         }
-        RemedyReport::Threshold { threshold } => {
-            format!("the annotation zonewise.dev/overload-threshold: \"{threshold}\"")
-        }
+        RemedyReport::Threshold {
+            threshold,
+            in_zone_share,
+            worst_overload,
+        } => format!(
+            "the annotation zonewise.dev/overload-threshold: \"{threshold}\", {}",
+            keeps(*in_zone_share, *worst_overload)
+        ),
         RemedyReport::Overlap {
             in_zone_share,
             worst_overload,
         } => format!(
-            "the annotation service.kubernetes.io/topology-mode: zonewise.dev/Overlap, which keeps {:.0}% of the \
-             traffic in its zone at {:.0}% above the average",
-            in_zone_share * 100.0,
-            worst_overload.max(0.0) * 100.0
+            "the annotation service.kubernetes.io/topology-mode: zonewise.dev/Overlap, {}",
+            keeps(*in_zone_share, *worst_overload)
         ),
     }
 }
 
-const PORTS_DIFFER: &str = "The slices have different ports: these figures are of all ports together, while kube-proxy \
-                            goes by the endpoints of each.";
+/// Prints what each threshold keeps in its zone.
+fn trade_offs(out: &mut impl Write, trade_offs: &[TradeOffReport]) -> io::Result<()> {
+    if trade_offs.len() < 2 {
+        return Ok(());
+    }
+    writeln!(out, "{INDENT}{DIM}threshold  in zone  busiest{DIM:#}")?;
+    for each in trade_offs {
+        let percent = |part: f64| format!("{:.0}%", part * 100.0);
+        let mark = if each.current { "  now" } else { "" };
+        writeln!(
+            out,
+            "{INDENT}{:>9}  {:>7}  {:>+6.0}%{mark}",
+            percent(each.threshold),
+            percent(each.in_zone_share),
+            each.worst_overload.max(0.0) * 100.0,
+        )?;
+    }
+    Ok(())
+}
 
 fn heading(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     let style = match service.decision {
@@ -315,14 +425,10 @@ fn heading(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
     )
 }
 
-fn names(service: &ServiceReport) -> impl Iterator<Item = &str> {
-    service.zones.iter().map(|zone| &*zone.name)
-}
-
-fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+fn hinted_zones(out: &mut impl Write, figures: &Figures<'_>) -> io::Result<()> {
     const OTHERS: usize = 59;
-    let columns = Columns::new(names(service), OTHERS);
-    let most = service.zones.iter().map(|zone| zone.hinted).max();
+    let columns = Columns::new(figures.names(), OTHERS);
+    let most = figures.zones.iter().map(|zone| zone.hinted).max();
     writeln!(
         out,
         "{}{DIM}  {:>6}  {:>5}  {:>7}  {:>6}{}  {:>8}  kube-proxy uses{DIM:#}",
@@ -334,7 +440,7 @@ fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()>
         columns.no_bar(),
         "overload",
     )?;
-    for zone in &service.zones {
+    for zone in figures.zones {
         #[expect(clippy::cast_precision_loss)]
         let part = zone.hinted as f64 / most.unwrap_or(0).max(1) as f64;
         writeln!(
@@ -343,7 +449,7 @@ fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()>
             columns.name(&zone.name),
             zone.share * 100.0,
             zone.endpoints,
-            minimum(service, zone),
+            minimum(figures.service, zone),
             zone.hinted,
             columns.bar(part),
             overload(zone),
@@ -353,9 +459,9 @@ fn hinted_zones(out: &mut impl Write, service: &ServiceReport) -> io::Result<()>
     Ok(())
 }
 
-fn zones_without_hints(out: &mut impl Write, service: &ServiceReport) -> io::Result<()> {
+fn zones_without_hints(out: &mut impl Write, figures: &Figures<'_>) -> io::Result<()> {
     const OTHERS: usize = 24;
-    let columns = Columns::new(names(service), OTHERS);
+    let columns = Columns::new(figures.names(), OTHERS);
     writeln!(
         out,
         "{}{DIM}  {:>6}  {:>5}  {:>7}{DIM:#}",
@@ -364,14 +470,14 @@ fn zones_without_hints(out: &mut impl Write, service: &ServiceReport) -> io::Res
         "ready",
         "minimum",
     )?;
-    for zone in &service.zones {
+    for zone in figures.zones {
         writeln!(
             out,
             "{}  {:>5.1}%  {:>5}  {:>7}",
             columns.name(&zone.name),
             zone.share * 100.0,
             zone.endpoints,
-            minimum(service, zone),
+            minimum(figures.service, zone),
         )?;
     }
     Ok(())
@@ -432,22 +538,19 @@ fn exception(zone: &ZoneReport) -> Option<String> {
 }
 
 /// Where traffic goes in the end; nothing where that is not known and nothing else is to be said.
-fn outcome(service: &ServiceReport, hinted: bool) -> Option<String> {
-    let stays = service
-        .in_zone_share
+fn outcome(figures: &Figures<'_>) -> Option<String> {
+    let stays = figures
+        .in_zone
         .map(|share| format!("{:.0}% of traffic stays in its zone", share * 100.0));
-    if !hinted {
+    if !figures.are_hinted() {
         let stays = stays.map(|stays| format!("; {stays}")).unwrap_or_default();
         return Some(format!("kube-proxy uses all ready endpoints{stays}."));
     }
-    // Of `Hints` the message has said it.
-    let worst = service
+    // With `Hints` the message has said it.
+    let worst = figures
         .worst_overload
-        .filter(|_| service.decision != "Hints");
-    let worst = worst.map(|worst| {
-        let above = worst.max(0.0) * 100.0;
-        format!("; the busiest endpoint carries {above:.0}% above the average")
-    });
+        .filter(|_| figures.service.decision != "Hints");
+    let worst = worst.map(|worst| format!("; {}", load(worst)));
     stays.map(|stays| format!("{stays}{}.", worst.unwrap_or_default()))
 }
 

@@ -186,6 +186,16 @@ pub fn label_key(text: &str) -> Result<String, String> {
     selector::key_of(text).map_err(|problem| format!("{problem}; write it like example.com/pool"))
 }
 
+/// The value of a label; nothing at all stands for no label.
+pub fn label_value(text: &str) -> Result<String, String> {
+    if text.is_empty() || selector::is_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no value of a label, which has at most 63 letters, digits, dashes, underscores and dots"
+    ))
+}
+
 /// Labels that a node needs.
 pub fn node_selector(text: &str) -> Result<NodeSelector, String> {
     NodeSelector::parse(text)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::loose::WireText;
+use super::loose::{Pairs, WireText};
 use super::wire::Metadata;
 use crate::planner::allocation::Threshold;
 use crate::planner::heuristic::Heuristic;
@@ -26,6 +26,38 @@ pub const ON_SERVICES: [&str; 2] = [OVERLOAD_THRESHOLD, ZONE_WEIGHTS];
 
 /// What values and annotations of zonewise's own begin with.
 pub const OWN_PREFIX: &str = "zonewise.dev/";
+
+/// The keys of zonewise's own annotations, and of those that only look like one.
+pub fn own_keys<T: WireText>(metadata: Option<&Metadata<T>>) -> impl Iterator<Item = &str> {
+    let annotations = metadata.and_then(|metadata| metadata.annotations.get());
+    let keys = annotations.into_iter().flat_map(Pairs::iter);
+    keys.map(|(key, _)| key)
+        .filter(|key| key.starts_with(OWN_PREFIX))
+}
+
+/// What is wrong with an own key that no Service may have, as a sentence without its full stop; nothing where one may.
+#[must_use]
+pub fn misplaced_on_service(key: &str) -> Option<String> {
+    if ON_SERVICES.contains(&key) {
+        return None;
+    }
+    if key == MODE {
+        return Some(format!(
+            "{MODE} is for Namespaces; on a Service it does nothing"
+        ));
+    }
+    let name = |key: &'static str| key.strip_prefix(OWN_PREFIX).unwrap_or(key);
+    let known = ON_SERVICES.map(name);
+    let meant = words::nearest(key.strip_prefix(OWN_PREFIX).unwrap_or(key), known);
+    let key = words::at_most(key, 100);
+    Some(match meant {
+        Some(meant) => format!("there is no annotation {key}; {OWN_PREFIX}{meant} may be meant"),
+        None => format!(
+            "there is no annotation {key}; Services may have {}",
+            known.join(" and ")
+        ),
+    })
+}
 
 /// A value of the topology annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -134,15 +134,8 @@ pub enum HintSet {
 
 impl HintSet {
     /// The set of these zones' names.
-    pub fn of<'a>(mut names: impl Iterator<Item = &'a str>) -> Self {
-        let Some(first) = names.next() else {
-            return Self::Empty;
-        };
-        let rest: Vec<Key> = names.map(Key::of).collect();
-        if rest.is_empty() {
-            return Self::One(Key::of(first));
-        }
-        Self::Several(std::iter::once(Key::of(first)).chain(rest).collect())
+    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        names.map(Key::of).collect()
     }
 
     /// The zones.
@@ -152,6 +145,19 @@ impl HintSet {
             Self::Empty => &[],
             Self::One(zone) => std::slice::from_ref(zone),
             Self::Several(zones) => zones,
+        }
+    }
+}
+
+impl FromIterator<Key> for HintSet {
+    fn from_iter<I: IntoIterator<Item = Key>>(zones: I) -> Self {
+        let mut zones = zones.into_iter();
+        match (zones.next(), zones.next()) {
+            (None, _) => Self::Empty,
+            (Some(only), None) => Self::One(only),
+            (Some(first), Some(second)) => {
+                Self::Several([first, second].into_iter().chain(zones).collect())
+            }
         }
     }
 }

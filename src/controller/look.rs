@@ -99,6 +99,9 @@ fn look_at(
         let decision = decide(snapshot, Some(service), slice, settings);
         let is_carried_out = decision.is_carried_out(slice);
         look.mode = decision.mode;
+        if let Some(Reason::IgnoredManager { .. }) = decision.reason {
+            continue;
+        }
         let has_hints = hinted.contains(&slice.address_type);
         if !is_carried_out {
             look.drifted.push(DriftedSlice {

@@ -39,6 +39,17 @@ impl Member<'_> {
     }
 }
 
+/// A copy of a member in one of the slices.
+#[derive(Debug, Clone, Copy)]
+pub struct UsedCopy<'a> {
+    /// The copy.
+    pub record: &'a EndpointRecord,
+    /// The place of its slice.
+    pub slice: usize,
+    /// Its place in that slice.
+    pub place: usize,
+}
+
 /// Where an endpoint stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stand {
@@ -307,6 +318,26 @@ impl<'a> EndpointSet<'a> {
         usable
             .filter(move |copy| !some_run || !copy.record.terminating)
             .map(|copy| (copy.in_request, copy.record))
+    }
+
+    /// The copy that kube-proxy uses behind a port, the first of several.
+    #[must_use]
+    pub fn used_copy(&self, backend: Backend<'_>) -> UsedCopy<'a> {
+        let member = &self.members[backend.member];
+        let is_usable =
+            |copy: &&AddressCopy<'a>| copy.record.ready && backend.may_be_in(copy.slice);
+        // The best come first.
+        let used = self.copies[member.copies.clone()].iter().find(is_usable);
+        let counting = UsedCopy {
+            record: member.record,
+            slice: member.slice,
+            place: member.place,
+        };
+        used.map_or(counting, |copy| UsedCopy {
+            record: copy.record,
+            slice: copy.slice,
+            place: copy.place,
+        })
     }
 
     /// A member's part when members are parted by ports, given a number for the ports of each slice. Whichever slice is

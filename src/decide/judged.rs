@@ -69,7 +69,7 @@ fn overloaded(
     asked: &Asked,
     settings: &Settings,
 ) -> Option<Overloaded> {
-    let slices = slices_of_set(snapshot.service()?, slice);
+    let slices = slices_of_set(snapshot.service()?, slice, settings);
     let zones = asked.zones(snapshot.capacity());
     let has_weight = zones.weights.iter().any(|weight| *weight > 0);
     if !has_weight || slices.iter().any(|slice| slice.odd_field.is_some()) {

@@ -11,18 +11,24 @@ const MOST_PORTS: usize = 100_000;
 /// How many sets of ports are looked at, and numbers of a port: each costs a look at all endpoints.
 const MOST_PORT_GROUPS: usize = 256;
 
-/// A port, and the slices that have it.
+/// Ports with the same endpoints, and the slices that have them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortGroup<'a> {
-    /// One of the ports that the same slices have.
-    pub port: &'a PortKey,
+    /// The ports, in order; at least one.
+    pub ports: Vec<&'a PortKey>,
     /// The places of these slices, in order.
     pub slices: Vec<usize>,
     /// For each of them which of the port's numbers it has: 0 for the first slice's, 1 for the next other one.
     numbers: Vec<usize>,
 }
 
-impl PortGroup<'_> {
+impl<'a> PortGroup<'a> {
+    /// The name of the first port, `""` where it has none.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.ports[0].name
+    }
+
     /// Which of the port's numbers a slice has: kube-proxy merges copies of an address that have the same.
     #[must_use]
     pub fn number_in(&self, slice: usize) -> Option<usize> {
@@ -112,7 +118,7 @@ fn groups<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
             *known.entry(*number).or_insert(next)
         };
         PortGroup {
-            port: same[0].0,
+            ports: vec![same[0].0],
             slices: same.iter().map(|(_, place, _)| *place).collect(),
             numbers: same
                 .iter()
@@ -123,9 +129,13 @@ fn groups<'a>(slices: &[&'a SliceRecord]) -> Vec<PortGroup<'a>> {
     let mut groups: Vec<PortGroup<'_>> = ports.chunk_by(|a, b| a.0 == b.0).map(group).collect();
     groups.sort_by(|a, b| (&a.slices, &a.numbers).cmp(&(&b.slices, &b.numbers)));
     groups.dedup_by(|later, first| {
-        (&later.slices, &later.numbers) == (&first.slices, &first.numbers)
+        let same = (&later.slices, &later.numbers) == (&first.slices, &first.numbers);
+        if same {
+            first.ports.append(&mut later.ports);
+        }
+        same
     });
-    groups.sort_by_key(|group| group.port);
+    groups.sort_by_key(|group| group.ports[0]);
     groups
 }
 
@@ -273,9 +283,15 @@ mod tests {
         ];
         let groups = of(&slices, |slices| {
             let groups = uneven(slices).unwrap();
-            let shown = |group: &PortGroup<'_>| (group.port.name.clone(), group.numbers.clone());
+            let shown = |group: &PortGroup<'_>| {
+                let ports = group.ports.iter().map(|port| port.name.clone());
+                (ports.collect::<Vec<_>>().concat(), group.numbers.clone())
+            };
             groups.iter().map(shown).collect::<Vec<_>>()
         });
-        assert_eq!(groups, [("a".into(), vec![0, 0]), ("c".into(), vec![0, 1])]);
+        assert_eq!(
+            groups,
+            [("ab".into(), vec![0, 0]), ("cd".into(), vec![0, 1])]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What is decided for a whole Service, as far as one decision can tell.
 
 use super::ports;
-use super::{Decision, Snapshot, decide};
+use super::{Decision, Snapshot, decide, is_ignored};
 use crate::cluster::key::Key;
 use crate::cluster::slice::{AddressType, Manager, SliceRecord};
 use crate::settings::Settings;
@@ -23,6 +23,7 @@ pub fn decide_whole(snapshot: &Snapshot<'_>, service: &str, settings: &Settings)
     let slices = snapshot.service().map(|state| state.slices.iter());
     let slices = slices.into_iter().flatten().map(|slice| &**slice);
     let counting = slices.filter(|slice| !slice.ports.is_empty() || slice.odd_field.is_some());
+    let counting = counting.filter(|slice| !is_ignored(slice, settings));
     let counting: Vec<&SliceRecord> = counting.collect();
     let bare = snapshot.with_slices(Vec::new());
     let decide_on = |slice: &SliceRecord| Whole {
@@ -43,7 +44,7 @@ pub fn decide_whole(snapshot: &Snapshot<'_>, service: &str, settings: &Settings)
 }
 
 /// One slice with the endpoints of all, which have the same ports.
-fn joined(address_type: AddressType, slices: &[&SliceRecord]) -> SliceRecord {
+pub(super) fn joined(address_type: AddressType, slices: &[&SliceRecord]) -> SliceRecord {
     let first = slices.first();
     SliceRecord {
         name: "".into(),

@@ -1,7 +1,7 @@
 //! How many endpoints each zone needs, in exact arithmetic.
 
 use super::decimal;
-use super::reason::{Shortfall, ShortfallKind};
+use super::reason::{Behind, Shortfall, ShortfallKind};
 
 /// The overload threshold: how far above the average an endpoint may be loaded, in millionths of the average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +100,7 @@ impl Needs {
             weights: weights.into(),
             threshold,
             kind,
+            behind: Behind::EveryPort,
         };
         let zones = weights.iter().filter(|&&w| w > 0).count();
         if (endpoints as usize) < zones {

@@ -21,6 +21,20 @@ pub struct Shortfall {
     pub threshold: Threshold,
     /// What is short.
     pub kind: ShortfallKind,
+    /// Which ports have these endpoints.
+    pub behind: Behind,
+}
+
+/// The ports that have some endpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Behind {
+    /// All of the Service's.
+    #[default]
+    EveryPort,
+    /// This one, `""` where it has no name; others have other endpoints.
+    Port(Box<str>),
+    /// Different ones each of which has some of the endpoints.
+    SomePort,
 }
 
 /// What is short.
@@ -66,17 +80,27 @@ impl Shortfall {
         }
         let ready = words::count(self.endpoints as usize, "ready endpoint");
         let zones = self.zones();
+        let behind = match &self.behind {
+            Behind::EveryPort => String::new(),
+            Behind::Port(port) => format!(" behind port {port:?}"),
+            Behind::SomePort => " behind ports that differ".to_owned(),
+        };
         let problem = match self.kind {
             ShortfallKind::Endpoints => {
-                format!("{ready} for {zones} zones, and each zone needs one of its own")
+                format!("{ready}{behind} for {zones} zones, and each zone needs one of its own")
             }
             ShortfallKind::Minima { needed } => format!(
-                "{ready} over {zones} zones can't keep every endpoint within {} above the average: the zones need \
+                "{ready}{behind} over {zones} zones can't keep every endpoint within {} above the average: the zones need \
                  at least {needed}",
                 percent(self.threshold)
             ),
         };
-        problem + &self.remedy().advice() + "."
+        // What would do behind one port may not be enough behind another.
+        let advice = match self.behind {
+            Behind::EveryPort => self.remedy().advice(),
+            Behind::Port(_) | Behind::SomePort => String::new(),
+        };
+        problem + &advice + "."
     }
 }
 
@@ -193,6 +217,11 @@ pub enum Reason {
     },
     /// The slices of `default/kubernetes` and of zonewise itself.
     ReservedService,
+    /// `--ignored-slice-managers` names the manager of the slice.
+    IgnoredManager {
+        /// The manager.
+        manager: Box<str>,
+    },
     /// `--mode Off`, or the Namespace's annotation says so.
     ModeOff,
     /// An annotation that counts can't be used.
@@ -291,6 +320,7 @@ impl Reason {
             Self::UnsupportedAddressType => "UnsupportedAddressType",
             Self::UnknownService { .. } => "UnknownService",
             Self::ReservedService => "ReservedService",
+            Self::IgnoredManager { .. } => "IgnoredManager",
             Self::ModeOff => "ModeOff",
             Self::InvalidAnnotation { .. } => "InvalidAnnotation",
             Self::TooManyZones { .. } => "TooManyZones",
@@ -305,7 +335,7 @@ impl Reason {
     }
 
     /// All words: the fixed set of the metrics' label.
-    pub const WORDS: [&str; 28] = [
+    pub const WORDS: [&str; 29] = [
         "InsufficientNodeInfo",
         "NodesReadyInOneZoneOnly",
         "InsufficientNumberOfEndpoints",
@@ -324,6 +354,7 @@ impl Reason {
         "UnsupportedAddressType",
         "UnknownService",
         "ReservedService",
+        "IgnoredManager",
         "ModeOff",
         "InvalidAnnotation",
         "TooManyZones",
@@ -366,6 +397,10 @@ impl Reason {
             Self::UnknownService { has_label: true } => UNKNOWN_SERVICE.into(),
             Self::UnknownService { has_label: false } => NO_SERVICE_NAME.into(),
             Self::ReservedService => RESERVED_SERVICE.into(),
+            Self::IgnoredManager { manager } => format!(
+                "{manager} manages the slice, and --ignored-slice-managers leaves its slices out: zonewise neither hints \
+                 nor counts them."
+            ),
             Self::ModeOff => MODE_OFF.into(),
             Self::InvalidAnnotation {
                 kind,

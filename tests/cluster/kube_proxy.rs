@@ -47,6 +47,7 @@ fn the_model_of_kube_proxy_uses_the_endpoints_that_kube_proxy_itself_uses() {
         "one of several mergings",
         "reported",
         "reported with node hints",
+        "reported of one of several ports",
     ];
     for what in tried {
         let times = tally.get(what).copied().unwrap_or_default();
@@ -70,7 +71,7 @@ fn check(case: &Case, kube_proxy: &mut KubeProxy, tally: &mut Tally) -> TestCase
         });
         check_use(&theirs, node(case, &theirs), behind, tally)?;
     }
-    check_report(case, &ours.report(), ports.values(), tally)
+    check_report(case, &ours.report(), ports.iter(), tally)
 }
 
 /// The ready endpoints behind a port.
@@ -121,18 +122,23 @@ fn ready(theirs: &Use) -> Vec<(String, i64)> {
     used
 }
 
-/// What a report says of each zone with capacity, where all ports have the same endpoints and it is clear how kube-proxy
-/// merges them.
+/// What a report says of each zone with capacity behind each port, where it is clear how kube-proxy merges endpoints.
 fn check_report<'a>(
     case: &Case,
     report: &ServiceReport,
-    ports: impl Iterator<Item = &'a Behind>,
+    ports: impl Iterator<Item = (&'a PortName, &'a Behind)>,
     tally: &mut Tally,
 ) -> TestCaseResult {
-    let is_clear = |behind: &&Behind| behind.merged.len() == 1 && !behind.seen.is_empty();
-    for behind in ports.filter(is_clear).filter(|_| !report.ports_differ) {
-        prop_assert_eq!(report.ready_endpoints, behind.seen.len());
-        for (node, zone) in nodes_with_zones(case, report) {
+    let is_clear = |behind: &Behind| behind.merged.len() == 1 && !behind.seen.is_empty();
+    for (port, behind) in ports.filter(|(_, behind)| is_clear(behind)) {
+        let (ready, zones) = figures(report, port);
+        prop_assert_eq!(ready, behind.seen.len(), "behind {:?}", port);
+        count(
+            tally,
+            "reported of one of several ports",
+            report.ports_differ,
+        );
+        for (node, zone) in nodes_with_zones(case, zones) {
             let is_named = behind.seen.iter().any(|endpoint| endpoint.names(node));
             let reported = if is_named {
                 zone.mode
@@ -152,12 +158,30 @@ fn check_report<'a>(
     Ok(())
 }
 
+/// Ready endpoints behind a port and what is reported of its zones.
+fn figures<'a>(
+    report: &'a ServiceReport,
+    (name, protocol): &PortName,
+) -> (usize, &'a [ZoneReport]) {
+    if !report.ports_differ {
+        return (report.ready_endpoints, &report.zones);
+    }
+    let label = match &**protocol {
+        "TCP" => name.clone(),
+        other => format!("{name}/{other}"),
+    };
+    let mut ports = report.ports.iter();
+    let ports = ports.find(|ports| ports.ports.contains(&label));
+    let ports = ports.expect("every port is reported");
+    (ports.ready_endpoints, &ports.zones)
+}
+
 fn nodes_with_zones<'a>(
     case: &'a Case,
-    report: &'a ServiceReport,
+    zones: &'a [ZoneReport],
 ) -> impl Iterator<Item = (&'a Node, &'a ZoneReport)> {
     let zone = |node: &Node| {
-        let mut zones = report.zones.iter();
+        let mut zones = zones.iter();
         zones.find(|zone| node.zone.as_deref() == Some(&*zone.name))
     };
     let nodes = case.nodes.iter();

@@ -120,6 +120,11 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
+/// Gives an object an annotation.
+pub fn annotate(object: &mut Value, key: &str, value: &str) {
+    merge(object, json!({"metadata": {"annotations": {key: value}}}));
+}
+
 fn annotated(mode: &str) -> Value {
     json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": mode}}})
 }

@@ -80,7 +80,7 @@ fn the_report_of_the_example_is_what_it_was() {
     let objects = Objects::read(&["examples/cluster.yaml"]).expect("the example can be read");
     let cluster = objects.load(StoreRules::default(), now()).cluster();
     let settings = Settings::default();
-    let report = Report::new(&cluster, &settings, &objects.slices, &Filter::default());
+    let report = Report::new(&cluster, &settings, &objects, &Filter::default());
     let mut report = serde_json::to_value(report).expect("a report is JSON");
     remove_sentences(&mut report);
     let text = serde_json::to_string_pretty(&report).expect("a report is JSON") + "\n";

@@ -3,6 +3,7 @@
 //! `CASES` scales how many random cases the properties try (`tests/support/for_all.rs`).
 
 mod auto_vectors;
+mod cases;
 mod decisions;
 #[path = "../support/dice.rs"]
 mod dice;

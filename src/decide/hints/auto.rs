@@ -8,7 +8,7 @@ use crate::decide::ports::PortGroup;
 use crate::planner::allocation::Needs;
 use crate::planner::guarantee::{self, BelowMinimum};
 use crate::planner::plan::{self, Endpoint, Fixed, Planner};
-use crate::planner::reason::{Reason, Shortfall};
+use crate::planner::reason::{Behind, Reason, Shortfall};
 use crate::planner::zone_set::ZoneSet;
 
 /// For each member of a set the zone that it is hinted for; nothing for one that another slice hints for a zone without
@@ -80,13 +80,25 @@ impl Problem<'_> {
 
     /// That the minima of all can be had, which parts that are empty do not tell.
     fn check_minima(&self) -> Result<(), Reason> {
-        let endpoints = u32::try_from(self.ground.origins.len()).unwrap_or(u32::MAX);
-        let needs = Needs::new(
-            &self.ground.zones.weights,
-            endpoints,
-            self.ground.rules.threshold,
-        );
-        needs.map(drop).map_err(Reason::Shortfall)
+        let of = |endpoints: usize| {
+            let endpoints = u32::try_from(endpoints).unwrap_or(u32::MAX);
+            let Ground { zones, rules, .. } = self.ground;
+            Needs::new(&zones.weights, endpoints, rules.threshold).err()
+        };
+        let Some(all) = of(self.ground.origins.len()) else {
+            return Ok(());
+        };
+        let behind = |group: &PortGroup<'_>| {
+            let endpoints = self.ground.set.behind(group).len();
+            let shortfall = of(endpoints).filter(|_| endpoints > 0)?;
+            Some((shortfall, Behind::Port(group.name().into())))
+        };
+        let of_port = self.ground.ports.iter().find_map(behind);
+        let (shortfall, behind) = of_port.unwrap_or((all, Behind::SomePort));
+        Err(Reason::Shortfall(Shortfall {
+            behind,
+            ..shortfall
+        }))
     }
 
     fn role(&self, member: &Member<'_>) -> Role {
@@ -241,7 +253,7 @@ impl Problem<'_> {
                 minimum,
             } = self.below_minimum(self.ground.set.behind(group), hints)?;
             Some(Reason::PortBelowMinimum {
-                port: group.port.name.clone(),
+                port: group.name().into(),
                 zone: self.ground.zones.name(zone),
                 hinted,
                 minimum,

@@ -72,7 +72,7 @@ impl Ground<'_> {
         self.own_ports().find_map(|group| {
             let behind = self.set.behind(group);
             let members = behind.iter().map(|backend| backend.member);
-            self.overloaded_behind(members, Some(&group.port.name), &hints)
+            self.overloaded_behind(members, Some(group.name()), &hints)
         })
     }
 

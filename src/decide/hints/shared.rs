@@ -49,7 +49,7 @@ pub(super) fn overlap(ground: &Ground<'_>) -> Result<Vec<ZoneSet>, Reason> {
         // What passes is not told as what stays.
         (Err(passing @ Reason::SiblingsOutOfStep { .. }), Err(_)) => Err(passing),
         (Err(_), Err(Reason::NoBetterThanNone { .. })) if !ground.bears_own_zones() => {
-            Err(ground.no_overlap())
+            Err(ground.no_overlap(ground.origins.len()))
         }
         // What Auto would need can be had; what Overlap says is how things are.
         (Err(_), Err(reason)) => Err(reason),
@@ -141,7 +141,7 @@ impl Ground<'_> {
         match self.excess(&hints) {
             None => Ok(hints),
             Some(excess) => Err(excess.port.map_or_else(
-                || self.no_overlap(),
+                || self.no_overlap(all.len()),
                 |port| self.port_overloaded(port, excess.worst_overload),
             )),
         }
@@ -208,7 +208,7 @@ impl Ground<'_> {
         let (threshold, keep) = (self.rules.threshold, self.rules.keep);
         overlap::plan(&self.zones.weights, threshold, keep, &endpoints)
             .map(|plan| plan.hints)
-            .map_err(|refusal| self.why(&refusal))
+            .map_err(|refusal| self.why(&refusal, members.len()))
     }
 
     /// For each slice a number that does not tell which one is the request's: the order of their first addresses.
@@ -225,17 +225,17 @@ impl Ground<'_> {
         ranks
     }
 
-    fn why(&self, refusal: &Refusal) -> Reason {
+    fn why(&self, refusal: &Refusal, endpoints: usize) -> Reason {
         match *refusal {
             Refusal::TooManyZones { zones } => Reason::TooManyZones { zones },
             Refusal::NoBetterThanNone => Reason::NoBetterThanNone { zoneless: None },
-            Refusal::NoPlan | Refusal::SearchEnded => self.no_overlap(),
+            Refusal::NoPlan | Refusal::SearchEnded => self.no_overlap(endpoints),
         }
     }
 
-    fn no_overlap(&self) -> Reason {
+    fn no_overlap(&self, endpoints: usize) -> Reason {
         Reason::NoOverlap {
-            endpoints: u32::try_from(self.origins.len()).unwrap_or(u32::MAX),
+            endpoints: u32::try_from(endpoints).unwrap_or(u32::MAX),
             threshold: self.rules.threshold,
         }
     }
@@ -279,7 +279,7 @@ impl Ground<'_> {
         self.shared_ports().find_map(|group| {
             let behind = self.set.behind(group);
             let members = behind.iter().map(|backend| backend.member);
-            excess_of(self.judge(members, hints), Some(&*group.port.name))
+            excess_of(self.judge(members, hints), Some(group.name()))
         })
     }
 

@@ -1,8 +1,7 @@
 //! What is wrong with a Service's annotations, and what they will come to.
 
 use super::{Fault, NotJudged, snapshot};
-use crate::cluster::annotations::{Invalid, MODE, ON_SERVICES, OWN_PREFIX};
-use crate::cluster::loose::Pairs;
+use crate::cluster::annotations::{Invalid, MODE, OWN_PREFIX, misplaced_on_service, own_keys};
 use crate::cluster::service::ServiceRecord;
 use crate::cluster::store::Cluster;
 use crate::cluster::wire::{Metadata, Service, Wire as _};
@@ -57,15 +56,14 @@ fn annotation_faults(
             made_now: is_new(invalid.key),
         })
         .collect();
-    let strangers = keys(object).filter(|key| !ON_SERVICES.contains(key));
-    let strangers = strangers.take(MOST_TOLD);
-    faults.extend(strangers.map(|key| Fault {
+    let misplaced = own_keys(object).filter_map(|key| Some((key, misplaced_on_service(key)?)));
+    faults.extend(misplaced.take(MOST_TOLD).map(|(key, sentence)| Fault {
         word: if key == MODE {
             "MisplacedAnnotation"
         } else {
             "UnknownAnnotation"
         },
-        sentence: stranger(key),
+        sentence,
         made_now: is_new(key),
     }));
     faults
@@ -75,19 +73,11 @@ fn value<'a>(metadata: Option<&'a Metadata<Box<str>>>, key: &str) -> Option<&'a 
     metadata?.annotation(key)
 }
 
-/// The keys of zonewise's own annotations, and of what is written as if it were one.
-fn keys(metadata: Option<&Metadata<Box<str>>>) -> impl Iterator<Item = &str> {
-    let annotations = metadata.and_then(|metadata| metadata.annotations.get());
-    let keys = annotations.into_iter().flat_map(Pairs::iter);
-    keys.map(|(key, _)| key)
-        .filter(|key| key.starts_with(OWN_PREFIX))
-}
-
 fn has_own_annotations(record: &ServiceRecord, metadata: Option<&Metadata<Box<str>>>) -> bool {
     let mode = record.annotations.topology_mode.as_ref();
     let topology_mode = mode.and_then(|(key, _)| value(metadata, key.key()));
     topology_mode.is_some_and(|mode| mode.starts_with(OWN_PREFIX))
-        || keys(metadata).next().is_some()
+        || own_keys(metadata).next().is_some()
 }
 
 /// Why a value can't be used. Keys go without their domain, which leaves room for what matters.
@@ -96,25 +86,6 @@ fn unusable(invalid: &Invalid) -> String {
     let key = invalid.key.rsplit('/').next().unwrap_or(invalid.key);
     let value = words::at_most(&invalid.value, SHOWN);
     format!("{key} {value:?}: {}", invalid.problem)
-}
-
-fn stranger(key: &str) -> String {
-    if key == MODE {
-        return format!("{MODE} is for Namespaces; on a Service it does nothing");
-    }
-    let name = |key: &'static str| key.strip_prefix(OWN_PREFIX).unwrap_or(key);
-    let known = ON_SERVICES.map(name);
-    let meant = words::nearest(key.strip_prefix(OWN_PREFIX).unwrap_or(key), known);
-    let key = words::at_most(key, 100);
-    match meant {
-        Some(meant) => {
-            format!("there is no annotation {key}; {OWN_PREFIX}{meant} may be meant")
-        }
-        None => format!(
-            "there is no annotation {key}; Services may have {}",
-            known.join(" and ")
-        ),
-    }
 }
 
 /// What the Service comes to, where that is no hints.

@@ -20,7 +20,7 @@ use crate::support::kube_proxy::Node;
 /// A case as zonewise stores it.
 pub struct Ours {
     cluster: Arc<Cluster>,
-    json: Vec<Value>,
+    objects: Objects,
     records: Vec<SliceRecord>,
 }
 
@@ -57,28 +57,30 @@ impl Seen {
 
 impl Ours {
     pub fn new(case: &Case) -> Self {
-        let json = case.slices_json();
         let objects = Objects {
             namespaces: Vec::new(),
             nodes: case.nodes_json(),
             services: vec![Case::service_json()],
-            slices: json.clone(),
+            slices: case.slices_json(),
         };
         let now = "2026-01-01T00:00:00Z".parse().expect("a time");
         Self {
             cluster: objects.load(StoreRules::default(), now).cluster(),
-            records: read(&json),
-            json,
+            records: read(&objects.slices),
+            objects,
         }
     }
 
     /// The same nodes with the slices of another case.
     pub fn with_slices_of(&self, case: &Case) -> Self {
-        let json = case.slices_json();
+        let slices = case.slices_json();
         Self {
             cluster: self.cluster.clone(),
-            records: read(&json),
-            json,
+            records: read(&slices),
+            objects: Objects {
+                slices,
+                ..self.objects.clone()
+            },
         }
     }
 
@@ -140,7 +142,7 @@ impl Ours {
         let slices = self.records.iter().enumerate();
         let mut found = slices.filter_map(|(number, slice)| place(slice).map(|e| (number, e)));
         let (number, e) = found.next().expect("the record is in a slice");
-        let nodes = self.json[number]["endpoints"][e]["hints"]["forNodes"].as_array();
+        let nodes = self.objects.slices[number]["endpoints"][e]["hints"]["forNodes"].as_array();
         Seen {
             endpoint: (record.address.to_string(), self.number_in(number, port)),
             zones: record.hints.zones().to_vec(),
@@ -159,7 +161,7 @@ impl Ours {
             mode: settings::Mode::Off,
             ..Settings::default()
         };
-        let report = Report::new(&self.cluster, &settings, &self.json, &Filter::default());
+        let report = Report::new(&self.cluster, &settings, &self.objects, &Filter::default());
         let [service] = <[ServiceReport; 1]>::try_from(report.services).expect("one Service");
         service
     }

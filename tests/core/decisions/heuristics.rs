@@ -349,7 +349,11 @@ fn two_slices_come_to_what_one_of_their_endpoints_would() {
     }
     let cluster = world.writer().cluster();
     let filter = zonewise::report::Filter::default();
-    let report = zonewise::report::Report::new(&cluster, &world.settings, &slices, &filter);
+    let objects = Objects {
+        slices: slices.to_vec(),
+        ..world.objects.clone()
+    };
+    let report = zonewise::report::Report::new(&cluster, &world.settings, &objects, &filter);
     let in_zone = report.services[0].in_zone_share;
     assert!(in_zone > Some(0.73), "{in_zone:?}");
     assert_eq!(report.services[0].decision, "Hints");
@@ -383,7 +387,7 @@ fn a_weight_for_a_zone_without_nodes_that_count_is_told_and_explained() {
     let report = zonewise::report::Report::new(
         &cluster,
         &world.settings,
-        &world.objects.slices,
+        &world.objects,
         &zonewise::report::Filter::default(),
     );
     assert_eq!(

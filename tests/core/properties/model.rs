@@ -147,10 +147,18 @@ pub fn refusal(world: &World, family: Family) -> Option<&'static str> {
         return Some("NoZoneSpecified");
     }
     let cpus: Vec<u64> = zones.into_values().collect();
-    if ready.len() < cpus.len() {
-        return Some("InsufficientNumberOfEndpoints");
-    }
-    (!fits(&cpus, ready.len(), KUBERNETES)).then_some("MinAllocationExceedsOverloadThreshold")
+    let shortfall = |endpoints: usize| {
+        if endpoints < cpus.len() {
+            return Some("InsufficientNumberOfEndpoints");
+        }
+        (!fits(&cpus, endpoints, KUBERNETES)).then_some("MinAllocationExceedsOverloadThreshold")
+    };
+    let of_all = shortfall(ready.len())?;
+    // Where ports differ, the first that is short is named.
+    let ports = behind_each_port(world, family).into_values();
+    let ports = ports.filter(|ready| !ready.is_empty());
+    let of_port = ports.map(|ready| ready.len()).find_map(shortfall);
+    Some(of_port.unwrap_or(of_all))
 }
 
 /// Whether an endpoint has a zone or a node with one.
