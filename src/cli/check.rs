@@ -2,10 +2,11 @@
 
 mod cluster;
 mod configuration;
+mod data_plane;
+mod lease;
 mod line;
 mod probe;
 mod served;
-mod surroundings;
 mod target;
 mod trust;
 mod versions;
@@ -119,8 +120,8 @@ async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
         &seen.kubelets,
         seen.without_annotation,
     ));
-    lines.push(surroundings::data_plane(&api).await);
-    lines.push(surroundings::lease(&api, &namespace, &args.lease_name).await);
+    lines.push(data_plane::check(&api, &[]).await);
+    lines.push(lease::check(&api, &namespace, &args.lease_name).await);
     Ok(lines)
 }
 

@@ -77,6 +77,18 @@ pub fn replace(file: &Path, text: impl AsRef<[u8]>) {
     std::fs::rename(&beside, file).unwrap();
 }
 
+/// A kubeconfig for an API server at a port of loopback.
+pub fn kubeconfig(port: u16) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+        "users": [{"name": "test", "user": {}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+}
+
 /// What `serve` starts with.
 pub struct Setup {
     dir: TempDir,
@@ -100,18 +112,10 @@ impl Setup {
     /// The same on an API server at a port of loopback. It has no Lease, and tests read the whole log.
     pub fn on_api_server(port: u16) -> Self {
         let setup = Self::bare();
-        let kubeconfig = setup.path("kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
-            "users": [{"name": "test", "user": {}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        });
-        replace(&kubeconfig, config.to_string());
+        let file = setup.path("kubeconfig");
+        replace(&file, kubeconfig(port).to_string());
         setup
-            .flag("--kubeconfig", kubeconfig.display().to_string())
+            .flag("--kubeconfig", file.display().to_string())
             .flag("--controller", "false")
     }
 

@@ -5,6 +5,7 @@
 
 mod api_server;
 mod binary;
+mod check;
 #[path = "../support/claims.rs"]
 mod claims;
 mod client;

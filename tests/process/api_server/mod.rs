@@ -1,6 +1,7 @@
 //! API servers that follow a script: the transport and the faults that they share, and one script per kind of object.
 
 pub mod events;
+pub mod fixed;
 pub mod lease;
 pub mod watches;
 
