@@ -293,9 +293,16 @@ fn is_as_kubernetes_writes(slice: &Slice) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::planner::heuristic::Heuristic;
 
     fn asking(services: &[Value]) -> Asking {
-        let mut asking = Asking::default();
+        let mut asking = Asking {
+            settings: Settings {
+                traffic_distribution: Some(Heuristic::Overlap),
+                ..Settings::default()
+            },
+            ..Asking::default()
+        };
         for service in services {
             asking.note(&serde_json::from_value(service.clone()).unwrap());
         }

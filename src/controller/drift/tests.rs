@@ -369,10 +369,7 @@ async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
 
 #[test]
 fn hints_that_kubernetes_writes_for_a_traffic_distribution_are_not_taken_away() {
-    let settings = Settings {
-        honor_traffic_distribution: false,
-        ..Settings::default()
-    };
+    let settings = Settings::default();
     let is_taken_away = |service: &Value| {
         let writer = cluster(vec![service.clone()], vec![slice("web", 3, true)]);
         look::taking_away(&writer.cluster(), &settings, "shop/web", "web-1").is_some()
