@@ -10,6 +10,12 @@ use super::wire::{Endpoint, EndpointSlice, Metadata, Wire};
 /// The label that ties a slice to its Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
+/// The label that names the controller which writes a slice.
+pub const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// Its value on slices of Kubernetes' EndpointSlice controller.
+pub const ENDPOINT_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
+
 /// The kind of addresses in a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressType {
@@ -129,6 +135,14 @@ pub struct EndpointRecord {
     pub terminating: bool,
 }
 
+impl EndpointRecord {
+    /// Whether it is hinted for another zone than its own.
+    fn is_hinted_elsewhere(&self) -> bool {
+        let mut zones = self.hints.zones().iter();
+        zones.any(|zone| self.place != Place::Zone(*zone))
+    }
+}
+
 /// A port by which kube-proxy merges endpoints: name and protocol, whatever the number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
@@ -206,6 +220,18 @@ impl SliceRecord {
         value.is_some_and(|(_, value)| {
             values.is_none_or(|values| values.iter().any(|one| Key::of(one) == *value))
         })
+    }
+
+    /// Whether Kubernetes' EndpointSlice controller manages the slice, and it has hints that this controller never writes for
+    /// `trafficDistribution: PreferSameZone`: for another zone than the endpoint's own (k8s.io/endpointslice/trafficdist).
+    #[must_use]
+    pub fn has_hints_foreign_to_kubernetes(&self) -> bool {
+        let manager = (
+            Key::of(MANAGED_BY_LABEL),
+            Key::of(ENDPOINT_SLICE_CONTROLLER),
+        );
+        let mut endpoints = self.endpoints.iter();
+        self.labels.contains(&manager) && endpoints.any(EndpointRecord::is_hinted_elsewhere)
     }
 }
 
