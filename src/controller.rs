@@ -13,6 +13,7 @@ pub mod lease;
 pub mod look;
 pub mod metrics;
 pub mod owner;
+pub mod removal;
 pub mod scope;
 
 use std::panic::resume_unwind;

@@ -549,6 +549,7 @@ fn who_asked(
             kubernetes_hints: false,
         } => Refusal::strip(Reason::OptedOut),
         OptIn::Other(value) => Refusal::untouched(Reason::OtherHeuristic { value }),
+        OptIn::LeftToKubernetes => Refusal::untouched(Reason::LeftToKubernetes),
         OptIn::SameNode => Refusal::untouched(Reason::PreferSameNode),
         OptIn::Nothing => Refusal::untouched(Reason::NotOptedIn),
     };

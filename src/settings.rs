@@ -58,10 +58,8 @@ pub struct Settings {
     pub threshold: Threshold,
     /// When hints that meet the guarantee give way to better ones.
     pub keep: KeepRules,
-    /// Whether `trafficDistribution: PreferSameZone` alone asks for hints.
-    pub honor_traffic_distribution: bool,
-    /// How hints are planned that a `trafficDistribution` alone asks for.
-    pub default_heuristic: Heuristic,
+    /// The heuristic for Services that only have `trafficDistribution: PreferSameZone`; without one Kubernetes hints them.
+    pub traffic_distribution: Option<Heuristic>,
     /// How hints are planned that nothing asks for; nothing: there are none.
     pub default_mode: Option<Heuristic>,
     /// Values of `endpointslice.kubernetes.io/managed-by`: slices with one of them are neither hinted nor counted.
@@ -81,8 +79,7 @@ impl Default for Settings {
             validation: Validation::Off,
             threshold: Threshold::KUBERNETES,
             keep: KeepRules::default(),
-            honor_traffic_distribution: true,
-            default_heuristic: Heuristic::Overlap,
+            traffic_distribution: None,
             default_mode: None,
             ignored_slice_managers: Vec::new(),
             own_service: None,

@@ -10,11 +10,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::settings::FIELD_MANAGER;
 use crate::words::{for_a_line, with_causes};
 
 /// How long a call may take.
-const CALL_TIME: Duration = Duration::from_secs(10);
+pub const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// How long a page of a list may take.
 const PAGE_TIME: Duration = Duration::from_mins(1);
@@ -118,23 +117,6 @@ impl Api {
     ) -> Result<T, Refusal> {
         let request = Request::new(collection).get(name, &GetParams::default());
         self.call(request.map_err(kube::Error::BuildRequest)?).await
-    }
-
-    /// Sends an object of a collection a JSON patch (RFC 6902); what is stored then, or would be.
-    pub async fn patch<T: DeserializeOwned>(
-        &self,
-        collection: &str,
-        name: &str,
-        dry_run: bool,
-        patch: Vec<u8>,
-    ) -> Result<T, Refusal> {
-        let dry_run = if dry_run { "&dryRun=All" } else { "" };
-        let request = hyper::Request::patch(format!(
-            "{collection}/{name}?fieldManager={FIELD_MANAGER}{dry_run}"
-        ))
-        .header(hyper::header::CONTENT_TYPE, "application/json-patch+json")
-        .body(patch);
-        self.call(request.map_err(kube::Error::HttpError)?).await
     }
 
     /// Hands on the objects of a collection as they come, page by page.

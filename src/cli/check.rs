@@ -120,7 +120,8 @@ async fn look(args: &Args) -> Result<Vec<Line>, Failure> {
         &seen.kubelets,
         seen.without_annotation,
     ));
-    lines.push(data_plane::check(&api, &[]).await);
+    let ignored = args.decisions.settings().ignored_slice_managers;
+    lines.push(data_plane::check(&api, &ignored).await);
     lines.push(lease::check(&api, &namespace, &args.lease_name).await);
     Ok(lines)
 }

@@ -1,5 +1,6 @@
 //! The flags that decisions follow, the same for every command that decides.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use super::values;
@@ -8,7 +9,6 @@ use crate::cluster::selector::NodeSelector;
 use crate::cluster::store::StoreRules;
 use crate::planner::allocation::Threshold;
 use crate::planner::capacity::{CapacityRules, Measure};
-use crate::planner::heuristic::Heuristic;
 use crate::planner::keep::KeepRules;
 use crate::settings::{Mode, Settings};
 
@@ -63,18 +63,21 @@ pub struct DecisionArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Decisions")]
 pub struct OptInArgs {
-    /// Whether trafficDistribution: PreferSameZone alone asks for hints; if not, Kubernetes' own stay
-    #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
-    honor_traffic_distribution: bool,
-    /// How hints are planned that trafficDistribution alone asks for: Auto, Overlap or PreferZone
-    #[arg(long, env = "ZONEWISE_DEFAULT_HEURISTIC", default_value = "Overlap", value_parser = values::heuristic, value_name = "HEURISTIC")]
-    default_heuristic: Heuristic,
-    /// How hints are planned for Services that do not ask for them, nor does their Namespace: None, Auto, Overlap or PreferZone
-    #[arg(long, env = "ZONEWISE_DEFAULT_MODE", default_value = "None", value_parser = values::default_mode, value_name = "HEURISTIC")]
-    default_mode: values::DefaultMode,
+    /// How hints are planned for Services that only have trafficDistribution: PreferSameZone or PreferClose: Auto, Overlap or
+    /// PreferZone; with None Kubernetes hints them
+    #[arg(long, env = "ZONEWISE_TRAFFIC_DISTRIBUTION", default_value = "None", value_parser = values::optional_heuristic, value_name = "HEURISTIC")]
+    traffic_distribution: values::OptionalHeuristic,
+    /// How hints are planned for Services without an opt-in and without a trafficDistribution: None, Auto, Overlap or PreferZone
+    #[arg(long, env = "ZONEWISE_DEFAULT_MODE", default_value = "None", value_parser = values::optional_heuristic, value_name = "HEURISTIC")]
+    default_mode: values::OptionalHeuristic,
     /// zonewise's own Service, whose slices are left alone
     #[arg(long, env = "ZONEWISE_OWN_SERVICE", value_parser = values::service_name, value_name = "NAMESPACE/NAME")]
     own_service: Option<String>,
+    // Flags that --traffic-distribution replaces: each value is refused, also from the environment.
+    #[arg(long, env = "ZONEWISE_HONOR_TRAFFIC_DISTRIBUTION", hide = true, num_args = 0..=1, default_missing_value = "true", value_parser = values::honor_traffic_distribution)]
+    honor_traffic_distribution: Option<Infallible>,
+    #[arg(long, env = "ZONEWISE_DEFAULT_HEURISTIC", hide = true, value_parser = values::default_heuristic)]
+    default_heuristic: Option<Infallible>,
 }
 
 /// What plans follow, whatever Services and nodes say.
@@ -125,8 +128,7 @@ impl OptInArgs {
 
     fn within(&self, settings: Settings) -> Settings {
         Settings {
-            honor_traffic_distribution: self.honor_traffic_distribution,
-            default_heuristic: self.default_heuristic,
+            traffic_distribution: self.traffic_distribution.0,
             default_mode: self.default_mode.0,
             own_service: self.own_service.clone(),
             ..settings

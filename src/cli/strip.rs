@@ -128,8 +128,8 @@ fn unreadable(refusal: &Refusal, scope: &Scope) -> Failure {
     let place = scope.namespace.as_ref();
     let place = place.map_or("every namespace".to_owned(), |n| format!("namespace {n}"));
     Failure::usage(format!(
-        "the cluster can't be read: {refusal}; strip needs permission to list and get services, and to list, get and \
-         patch endpointslices, in {place}"
+        "the cluster can't be read: {refusal}; strip needs permission to list and get services, and to list and patch \
+         endpointslices, in {place}"
     ))
 }
 

@@ -1,5 +1,6 @@
 //! Values of flags.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::cluster::selector::{self, NodeSelector};
@@ -165,17 +166,34 @@ pub fn heuristic(text: &str) -> Result<Heuristic, String> {
         })
 }
 
-/// How hints are planned that nothing asks for, if at all.
+/// A heuristic, or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DefaultMode(pub Option<Heuristic>);
+pub struct OptionalHeuristic(pub Option<Heuristic>);
 
 /// A heuristic by its word, or `None`.
-pub fn default_mode(text: &str) -> Result<DefaultMode, String> {
+pub fn optional_heuristic(text: &str) -> Result<OptionalHeuristic, String> {
     if text.eq_ignore_ascii_case("None") {
-        return Ok(DefaultMode(None));
+        return Ok(OptionalHeuristic(None));
     }
     let heuristic = heuristic(text).map_err(|problem| format!("{problem}, or None"))?;
-    Ok(DefaultMode(Some(heuristic)))
+    Ok(OptionalHeuristic(Some(heuristic)))
+}
+
+/// The flag `--honor-traffic-distribution`, which `--traffic-distribution` replaces.
+pub fn honor_traffic_distribution(text: &str) -> Result<Infallible, String> {
+    Err(if text.eq_ignore_ascii_case("false") {
+        "write --traffic-distribution None (the default), which replaces it".to_owned()
+    } else {
+        "write --traffic-distribution Overlap, which replaces it".to_owned()
+    })
+}
+
+/// The flag `--default-heuristic`, which `--traffic-distribution` replaces.
+pub fn default_heuristic(text: &str) -> Result<Infallible, String> {
+    let heuristic = heuristic(text).unwrap_or(Heuristic::Overlap).word();
+    Err(format!(
+        "write --traffic-distribution {heuristic}, which replaces it"
+    ))
 }
 
 /// The key of a label; nothing at all stands for no label.
@@ -256,10 +274,11 @@ mod tests {
         assert!(tolerance("1.000001").is_err() && tolerance("0.0000001").is_err());
         assert_eq!(threshold("10"), Ok(Threshold::HIGHEST));
         assert!(threshold("10.000001").is_err() && threshold("-0.1").is_err());
-        assert_eq!(default_mode("none"), Ok(DefaultMode(None)));
-        let overlap = DefaultMode(Some(Heuristic::Overlap));
-        assert_eq!(default_mode("overlap"), Ok(overlap));
-        assert!(default_mode("Nothing").is_err_and(|problem| problem.ends_with("or None")));
+        let none = OptionalHeuristic(None);
+        assert_eq!(optional_heuristic("none"), Ok(none));
+        let overlap = OptionalHeuristic(Some(Heuristic::Overlap));
+        assert_eq!(optional_heuristic("overlap"), Ok(overlap));
+        assert!(optional_heuristic("Nothing").is_err_and(|problem| problem.ends_with("or None")));
         assert!(fraction("1.5").is_err() && fraction("NaN").is_err());
         assert!(service_name("zonewise").is_err());
         assert_eq!(pods("2-14"), Ok(Range { least: 2, most: 14 }));

@@ -28,10 +28,13 @@ pub enum Manager {
 }
 
 impl Manager {
-    const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+    /// The value for Kubernetes' EndpointSlice controller.
+    pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
     const MIRRORING_CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 
-    fn read(label: Option<&str>) -> Self {
+    /// Reads the label's value.
+    #[must_use]
+    pub fn read(label: Option<&str>) -> Self {
         match label {
             None | Some("") => Self::Unknown,
             Some(Self::CONTROLLER) => Self::EndpointSliceController,
@@ -177,6 +180,14 @@ pub struct EndpointRecord {
     pub terminating: bool,
 }
 
+impl EndpointRecord {
+    /// Whether it is hinted for another zone than its own.
+    fn is_hinted_elsewhere(&self) -> bool {
+        let mut zones = self.hints.zones().iter();
+        zones.any(|zone| self.place != Place::Zone(*zone))
+    }
+}
+
 /// A port by which kube-proxy merges endpoints: name and protocol, whatever the number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
@@ -257,6 +268,15 @@ impl SliceRecord {
         value.is_some_and(|(_, value)| {
             values.is_none_or(|values| values.iter().any(|one| Key::of(one) == *value))
         })
+    }
+
+    /// Whether Kubernetes' EndpointSlice controller manages the slice, and it has hints that this controller never writes for
+    /// `trafficDistribution: PreferSameZone`: for another zone than the endpoint's own (k8s.io/endpointslice/trafficdist).
+    #[must_use]
+    pub fn has_hints_foreign_to_kubernetes(&self) -> bool {
+        let mut endpoints = self.endpoints.iter();
+        self.manager == Manager::EndpointSliceController
+            && endpoints.any(EndpointRecord::is_hinted_elsewhere)
     }
 }
 

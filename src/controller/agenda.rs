@@ -47,6 +47,8 @@ pub enum Outcome {
     Unchanged,
     /// It is gone.
     Gone,
+    /// Others wrote it meanwhile, so that it has to be evaluated again.
+    Conflict,
     /// The call failed.
     Failed,
 }
@@ -282,7 +284,7 @@ impl Agenda {
         let seen = service.in_flight.take().map_or(Vec::new(), |f| f.seen);
         let ours = match outcome {
             Outcome::Stored(version) => Some(version),
-            Outcome::Unchanged | Outcome::Gone | Outcome::Failed => None,
+            Outcome::Unchanged | Outcome::Gone | Outcome::Conflict | Outcome::Failed => None,
         };
         if outcome == Outcome::Gone {
             service.forget_slice(slice, &mut self.queue);

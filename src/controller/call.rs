@@ -1,5 +1,7 @@
 //! One call of the API server, with an end.
 
+use std::time::Duration;
+
 use kube::Client;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -15,6 +17,8 @@ pub enum Failed {
     Absent,
     /// It is no longer as it was, or is there already.
     Conflict,
+    /// The API server refuses what was sent (422), which includes a JSON patch whose `test` fails.
+    Invalid(String),
     /// Who asks may not.
     Forbidden(String),
     /// There was no answer.
@@ -30,7 +34,10 @@ impl Failed {
         match self {
             Self::Absent => "not found (404)".to_owned(),
             Self::Conflict => "conflict (409)".to_owned(),
-            Self::Forbidden(problem) | Self::Unanswered(problem) | Self::Other(problem) => problem,
+            Self::Invalid(problem)
+            | Self::Forbidden(problem)
+            | Self::Unanswered(problem)
+            | Self::Other(problem) => problem,
         }
     }
 
@@ -43,12 +50,12 @@ impl Failed {
             Self::Unanswered(_) => format!(
                 "{problem}; see that the API server is well and can be reached from here (NetworkPolicy, firewall)"
             ),
-            Self::Absent | Self::Conflict | Self::Other(_) => problem,
+            Self::Absent | Self::Conflict | Self::Invalid(_) | Self::Other(_) => problem,
         }
     }
 }
 
-/// Sends a request. Takes [`WRITE_TIME`] at the most, so that a claim that allows it may end meanwhile.
+/// Sends a request and waits at most [`WRITE_TIME`], so that a claim that allows it may end meanwhile.
 ///
 /// # Errors
 /// [`Failed`].
@@ -56,15 +63,32 @@ pub async fn call<T: DeserializeOwned>(
     client: &Client,
     request: Result<hyper::Request<Vec<u8>>, impl std::error::Error>,
 ) -> Result<T, Failed> {
+    within(WRITE_TIME, send(client, request)).await
+}
+
+/// Waits at most so long for what the API server is asked.
+///
+/// # Errors
+/// [`Failed`].
+pub async fn within<T>(
+    time: Duration,
+    calls: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
+    let unanswered = |_| Failed::Unanswered(format!("no answer within {}", Human(time)));
+    timeout(time, calls).await.map_err(unanswered)?
+}
+
+/// Sends a request and waits as long as it takes.
+///
+/// # Errors
+/// [`Failed`].
+pub async fn send<T: DeserializeOwned>(
+    client: &Client,
+    request: Result<hyper::Request<Vec<u8>>, impl std::error::Error>,
+) -> Result<T, Failed> {
     let request = request.map_err(|error| Failed::Other(error.to_string()))?;
-    match timeout(WRITE_TIME, client.request::<T>(request)).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(failed(&error)),
-        Err(_) => Err(Failed::Unanswered(format!(
-            "no answer within {}",
-            Human(WRITE_TIME)
-        ))),
-    }
+    let answer = client.request::<T>(request).await;
+    answer.map_err(|error| failed(&error))
 }
 
 fn failed(error: &kube::Error) -> Failed {
@@ -74,6 +98,7 @@ fn failed(error: &kube::Error) -> Failed {
             403 => Failed::Forbidden(problem),
             404 => Failed::Absent,
             409 => Failed::Conflict,
+            422 => Failed::Invalid(problem),
             _ => Failed::Other(problem),
         },
         kube::Error::Service(_) | kube::Error::HyperError(_) => Failed::Unanswered(problem),

@@ -294,7 +294,8 @@ impl Work {
             return Vec::new();
         };
         let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
-        slices.retain(|slice| look::taking_away(cluster, settings, name, slice).is_some());
+        let without_hints = Some(Write::WithoutHints);
+        slices.retain(|slice| look::due(cluster, settings, name, slice, true) == without_hints);
         let drifted = slices.iter().map(|slice| DriftedSlice {
             name: slice.clone(),
             was_bypassed: false,
@@ -386,11 +387,8 @@ impl Work {
             };
             let now = Instant::now();
             let (cluster, settings) = (&self.drift.cluster, &self.drift.decisions);
-            let write = if self.is_left_behind(&slice) {
-                look::taking_away(cluster, settings, &slice.0, &slice.1).map(Write::WithoutHints)
-            } else {
-                look::is_drifted(cluster, settings, &slice.0, &slice.1).then_some(Write::AsItIs)
-            };
+            let left_behind = self.is_left_behind(&slice);
+            let write = look::due(cluster, settings, &slice.0, &slice.1, left_behind);
             let Some(write) = write else {
                 self.agenda.drop_slice(&slice, now);
                 continue;
@@ -468,7 +466,7 @@ impl Work {
             Ok(Call::Slice(slice, outcome)) => {
                 self.tell_failure(&slice, &outcome);
                 let outcome = outcome.unwrap_or(Outcome::Failed);
-                if outcome != Outcome::Failed
+                if !matches!(outcome, Outcome::Conflict | Outcome::Failed)
                     && let Some(slices) = self.left_behind.get_mut(&slice.0)
                 {
                     slices.remove(&slice.1);
@@ -527,7 +525,7 @@ impl Work {
                 service = &**service,
                 slice = &**slice,
                 error,
-                "can't have a slice written anew; trying again"
+                "writing a slice failed, retrying"
             );
         }
     }

@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde_json::{Value, json};
-
-use crate::cluster::slice::{AddressType, HintSet, SliceRecord};
+use super::calls::Write;
+use crate::cluster::service::TrafficDistribution;
+use crate::cluster::slice::{AddressType, EndpointRecord, SliceRecord};
 use crate::cluster::store::{Cluster, ServiceState};
 use crate::decide::{Decision, Snapshot, Verdict, decide};
 use crate::planner::reason::Reason;
@@ -88,7 +88,7 @@ fn look_at(
     let slices = || state.slices.iter().map(|slice| &**slice);
     let has_hint = |slice: &&SliceRecord| {
         let mut endpoints = slice.endpoints.iter();
-        endpoints.any(|endpoint| !endpoint.hints.zones().is_empty())
+        endpoints.any(is_hinted)
     };
     let hinted = address_types(slices().filter(has_hint));
     let mut look = Look {
@@ -97,7 +97,8 @@ fn look_at(
     };
     for slice in slices() {
         let decision = decide(snapshot, Some(service), slice, settings);
-        let is_carried_out = decision.is_carried_out(slice);
+        let is_carried_out =
+            decision.is_carried_out(slice) && !outlives_opt_in(state, &decision, slice);
         look.mode = decision.mode;
         if let Some(Reason::IgnoredManager { .. }) = decision.reason {
             continue;
@@ -124,52 +125,48 @@ fn address_types<'a>(slices: impl Iterator<Item = &'a SliceRecord>) -> Vec<Addre
     types
 }
 
-/// Whether one slice still differs from a fresh decision; not where deciding panics.
+/// How one slice has to be written, if at all; not where deciding panics. One that is `left_behind` has lost its opt-in.
 #[must_use]
-pub fn is_drifted(cluster: &Cluster, settings: &Settings, service: &str, slice: &str) -> bool {
-    let snapshot = Snapshot::take(cluster, Some(service));
-    let Some(state) = snapshot.service().cloned() else {
-        return false;
-    };
-    let record = state.slices.iter().find(|record| *record.name == *slice);
-    let is_drifted = |record: &SliceRecord| {
-        !decide(&snapshot, Some(service), record, settings).is_carried_out(record)
-    };
-    catch_unwind(AssertUnwindSafe(|| {
-        record.is_some_and(|record| is_drifted(record))
-    }))
-    .unwrap_or(false)
-}
-
-/// A JSON patch that takes all hints of a slice away, where it has some and nothing asks for them.
-#[must_use]
-pub fn taking_away(
+pub(super) fn due(
     cluster: &Cluster,
     settings: &Settings,
     service: &str,
     slice: &str,
-) -> Option<Value> {
+    left_behind: bool,
+) -> Option<Write> {
     let snapshot = Snapshot::take(cluster, Some(service));
     let state = snapshot.service()?.clone();
-    // Kubernetes itself writes hints for it.
-    if state.service.as_ref()?.traffic_distribution.is_some() {
-        return None;
-    }
     let record = state.slices.iter().find(|record| *record.name == *slice)?;
     let decide = || decide(&snapshot, Some(service), record, settings);
     let decision = catch_unwind(AssertUnwindSafe(decide)).ok()?;
-    if decision.reason != Some(Reason::NotOptedIn) {
-        return None;
+    let is_left_behind = left_behind
+        && decision.reason == Some(Reason::NotOptedIn)
+        && record.endpoints.iter().any(is_hinted);
+    if is_left_behind || outlives_opt_in(&state, &decision, record) {
+        return Some(Write::WithoutHints);
     }
-    let endpoints = record.endpoints.iter().enumerate();
-    let hinted = endpoints.filter(|(_, endpoint)| endpoint.hints != HintSet::Empty);
-    // To remove what somebody else has taken away meanwhile would be refused.
-    let nothing = |(place, _)| {
-        let path = format!("/endpoints/{place}/hints");
-        json!({"op": "add", "path": path, "value": null})
-    };
-    let operations: Vec<Value> = hinted.map(nothing).collect();
-    (!operations.is_empty()).then_some(operations.into())
+    (!decision.is_carried_out(record)).then_some(Write::AsItIs)
+}
+
+/// Whether a slice that is left to Kubernetes has hints of an opt-in that is gone. Kubernetes replaces these only when something
+/// else changes, and writes its own as soon as they are removed.
+fn outlives_opt_in(state: &ServiceState, decision: &Decision, slice: &SliceRecord) -> bool {
+    let service = state.service.as_deref();
+    let distribution = service.and_then(|service| service.traffic_distribution);
+    let is_left = matches!(
+        (decision.verdict, &decision.reason),
+        (
+            Verdict::Untouched,
+            Some(Reason::LeftToKubernetes | Reason::OptedOut)
+        )
+    );
+    is_left
+        && distribution == Some(TrafficDistribution::SameZone)
+        && slice.has_hints_foreign_to_kubernetes()
+}
+
+fn is_hinted(endpoint: &EndpointRecord) -> bool {
+    !endpoint.hints.zones().is_empty()
 }
 
 impl Look {

@@ -37,7 +37,7 @@ pub struct ServiceLabels {
 pub struct ControllerMetrics {
     /// Whether this replica leads.
     pub leader: Gauge,
-    /// Empty patches of slices, by what came of them.
+    /// Patches of slices, empty or to remove hints, by what came of them.
     pub patches: Family<PatchLabels, Counter>,
     /// Slices that differ from a fresh decision and wait to be written.
     pub drifted: Gauge,
@@ -76,7 +76,7 @@ impl ControllerMetrics {
         );
         registry.register(
             "zonewise_drift_patches",
-            "Empty patches that had the API server ask again",
+            "Patches that resubmit a slice or remove its hints",
             m.patches.clone(),
         );
         registry.register(
@@ -110,7 +110,7 @@ impl ControllerMetrics {
             m.replanning.clone(),
         );
         registry.register_collector(Box::new(EventCollector(events)));
-        for result in ["stored", "unchanged", "gone", "failed"] {
+        for result in ["stored", "unchanged", "gone", "conflict", "failed"] {
             drop(m.patches.get_or_create(&PatchLabels { result }));
         }
         metrics
@@ -171,6 +171,7 @@ fn labels(outcome: Outcome) -> PatchLabels {
             Outcome::Stored(_) => "stored",
             Outcome::Unchanged => "unchanged",
             Outcome::Gone => "gone",
+            Outcome::Conflict => "conflict",
             Outcome::Failed => "failed",
         },
     }

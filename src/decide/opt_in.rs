@@ -56,6 +56,9 @@ pub enum OptIn {
     },
     /// It names the heuristic of another implementation.
     Other(Box<str>),
+    /// `trafficDistribution: PreferSameZone` (or `PreferClose`), and neither an annotation nor a flag opts in: Kubernetes writes
+    /// its own hints.
+    LeftToKubernetes,
     /// `trafficDistribution: PreferSameNode`, which is Kubernetes' alone.
     SameNode,
     /// It says nothing.
@@ -82,6 +85,9 @@ pub enum Owner {
 
 /// Reads what a Service says, or its Namespace in its place, or the settings.
 ///
+/// A `trafficDistribution` opts in only with `--traffic-distribution`, and then counts before the Namespace. Without that flag
+/// the Namespace's annotation counts before the field, and `--default-mode` never applies.
+///
 /// # Errors
 /// [`Mistake`] where the annotation that counts names a heuristic of zonewise's that there is none of.
 pub fn read(
@@ -93,20 +99,22 @@ pub fn read(
     if let Some(opt_in) = own {
         return Ok(opt_in);
     }
-    match service.traffic_distribution {
-        Some(TrafficDistribution::SameZone) if settings.honor_traffic_distribution => {
-            let heuristic = settings.default_heuristic;
-            return Ok(OptIn::Heuristic(
-                OptInSource::TrafficDistribution,
-                heuristic,
-            ));
-        }
-        Some(TrafficDistribution::SameZone) => return Ok(OptIn::Nothing),
+    let by_distribution = match service.traffic_distribution {
         Some(TrafficDistribution::SameNode) => return Ok(OptIn::SameNode),
-        None => {}
+        Some(TrafficDistribution::SameZone) => Some(settings.traffic_distribution),
+        None => None,
+    };
+    if let Some(Some(heuristic)) = by_distribution {
+        let source = OptInSource::TrafficDistribution;
+        return Ok(OptIn::Heuristic(source, heuristic));
     }
     let of_namespace = namespace.map(|n| by_annotation(&n.annotations, Owner::Namespace, service));
-    if let Some(opt_in) = of_namespace.transpose()?.flatten() {
+    let of_namespace = of_namespace.transpose()?.flatten();
+    if by_distribution.is_some() {
+        let opt_in = of_namespace.filter(|opt_in| !matches!(opt_in, OptIn::Disabled { .. }));
+        return Ok(opt_in.unwrap_or(OptIn::LeftToKubernetes));
+    }
+    if let Some(opt_in) = of_namespace {
         return Ok(opt_in);
     }
     Ok(settings.default_mode.map_or(OptIn::Nothing, |heuristic| {
@@ -206,26 +214,59 @@ mod tests {
         );
     }
 
+    const SAME_ZONE: Option<TrafficDistribution> = Some(TrafficDistribution::SameZone);
+
     #[test]
-    fn a_traffic_distribution_alone_opts_in_unless_it_is_for_the_node() {
+    fn a_traffic_distribution_alone_is_left_to_kubernetes() {
         let with = |distribution| read(&service(None, distribution));
-        assert_eq!(
-            with(Some(TrafficDistribution::SameZone)),
-            OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Overlap)
-        );
-        assert_eq!(with(Some(TrafficDistribution::SameNode)), OptIn::SameNode);
+        assert_eq!(with(SAME_ZONE), OptIn::LeftToKubernetes);
+        let same_node = Some(TrafficDistribution::SameNode);
+        assert_eq!(with(same_node), OptIn::SameNode);
         assert_eq!(with(None), OptIn::Nothing);
     }
 
     #[test]
-    fn a_traffic_distribution_alone_can_be_left_to_kubernetes() {
+    fn the_default_mode_never_applies_to_a_traffic_distribution() {
         let settings = Settings {
-            honor_traffic_distribution: false,
             default_mode: Some(Heuristic::Auto),
             ..Settings::default()
         };
-        let alone = service(None, Some(TrafficDistribution::SameZone));
-        assert_eq!(super::read(&alone, None, &settings), Ok(OptIn::Nothing));
+        let alone = service(None, SAME_ZONE);
+        let opt_in = super::read(&alone, None, &settings);
+        assert_eq!(opt_in, Ok(OptIn::LeftToKubernetes));
+    }
+
+    #[test]
+    fn the_flag_opts_a_traffic_distribution_in_before_the_namespace() {
+        let settings = Settings {
+            traffic_distribution: Some(Heuristic::Overlap),
+            ..Settings::default()
+        };
+        let read = |distribution, mode| {
+            let namespace = namespace(mode);
+            super::read(&service(None, distribution), Some(&namespace), &settings).unwrap()
+        };
+        let overlap = OptIn::Heuristic(OptInSource::TrafficDistribution, Heuristic::Overlap);
+        assert_eq!(read(SAME_ZONE, AUTO), overlap);
+        assert_eq!(read(SAME_ZONE, TopologyMode::Disabled), overlap);
+        let same_node = Some(TrafficDistribution::SameNode);
+        assert_eq!(read(same_node, AUTO), OptIn::SameNode);
+        let by_namespace = OptIn::Heuristic(OptInSource::Namespace, Heuristic::Auto);
+        assert_eq!(read(None, AUTO), by_namespace);
+    }
+
+    #[test]
+    fn without_the_flag_the_namespace_counts_before_the_field() {
+        let read = |mode| {
+            let namespace = namespace(mode);
+            let service = service(None, SAME_ZONE);
+            super::read(&service, Some(&namespace), &Settings::default()).unwrap()
+        };
+        let by_namespace = OptIn::Heuristic(OptInSource::Namespace, Heuristic::Auto);
+        assert_eq!(read(AUTO), by_namespace);
+        assert_eq!(read(TopologyMode::Disabled), OptIn::LeftToKubernetes);
+        let other = read(TopologyMode::Other("x".into()));
+        assert_eq!(other, OptIn::Other("x".into()));
     }
 
     #[test]

@@ -200,6 +200,8 @@ pub enum Reason {
         /// Its value.
         value: Box<str>,
     },
+    /// `trafficDistribution: PreferSameZone`, and nothing opts the Service in.
+    LeftToKubernetes,
     /// `trafficDistribution: PreferSameNode`.
     PreferSameNode,
     /// kube-proxy uses endpoints on its own node alone.
@@ -313,6 +315,7 @@ impl Reason {
             Self::OptedOut => "OptedOut",
             Self::NotOptedIn => "NotOptedIn",
             Self::OtherHeuristic { .. } => "OtherHeuristic",
+            Self::LeftToKubernetes => "LeftToKubernetes",
             Self::PreferSameNode => "PreferSameNode",
             Self::InternalTrafficPolicyLocal => "InternalTrafficPolicyLocal",
             Self::Headless => "Headless",
@@ -335,7 +338,7 @@ impl Reason {
     }
 
     /// All words: the fixed set of the metrics' label.
-    pub const WORDS: [&str; 29] = [
+    pub const WORDS: [&str; 30] = [
         "InsufficientNodeInfo",
         "NodesReadyInOneZoneOnly",
         "InsufficientNumberOfEndpoints",
@@ -347,6 +350,7 @@ impl Reason {
         "OptedOut",
         "NotOptedIn",
         "OtherHeuristic",
+        "LeftToKubernetes",
         "PreferSameNode",
         "InternalTrafficPolicyLocal",
         "Headless",
@@ -389,6 +393,7 @@ impl Reason {
             Self::OptedOut => OPTED_OUT.into(),
             Self::NotOptedIn => NOT_OPTED_IN.into(),
             Self::OtherHeuristic { value } => other_heuristic(value),
+            Self::LeftToKubernetes => LEFT_TO_KUBERNETES.into(),
             Self::PreferSameNode => PREFER_SAME_NODE.into(),
             Self::InternalTrafficPolicyLocal => INTERNAL_TRAFFIC_POLICY_LOCAL.into(),
             Self::Headless => HEADLESS.into(),
@@ -464,11 +469,15 @@ const OPTED_OUT: &str =
     "The topology annotation of the Service, or of its Namespace, says Disabled.";
 const NOT_OPTED_IN: &str = "Nothing asks for hints; annotate the Service with \
                             service.kubernetes.io/topology-mode: zonewise.dev/Overlap.";
+const LEFT_TO_KUBERNETES: &str = "Kubernetes writes the hints for the Service's trafficDistribution, with no ceiling on the load of \
+                                  an endpoint; for a ceiling annotate the Service with \
+                                  service.kubernetes.io/topology-mode: zonewise.dev/Overlap.";
 const PREFER_SAME_NODE: &str = "trafficDistribution is PreferSameNode, which Kubernetes acts on.";
 const INTERNAL_TRAFFIC_POLICY_LOCAL: &str = "internalTrafficPolicy is Local and nothing comes from outside, so \
-                                             kube-proxy uses endpoints on its own node alone.";
-const HEADLESS: &str =
-    "The Service has no cluster IP, so clients choose endpoints, not kube-proxy.";
+                                             kube-proxy uses only endpoints on its own node; set \
+                                             internalTrafficPolicy: Cluster to use hints.";
+const HEADLESS: &str = "The Service has no cluster IP, so clients choose endpoints and kube-proxy follows no hints; to use \
+                        hints, create the Service again with a cluster IP.";
 const OTHER_SERVICE_PROXY: &str = "The label service.kubernetes.io/service-proxy-name gives the Service to another \
                                    proxy than kube-proxy.";
 const UNSUPPORTED_ADDRESS_TYPE: &str =
@@ -477,8 +486,8 @@ const UNKNOWN_SERVICE: &str =
     "The slice's label kubernetes.io/service-name names no Service that exists.";
 const NO_SERVICE_NAME: &str =
     "The slice has no label kubernetes.io/service-name, so it belongs to no Service.";
-const RESERVED_SERVICE: &str =
-    "The slices of default/kubernetes and of zonewise itself are left alone.";
+const RESERVED_SERVICE: &str = "zonewise never changes the EndpointSlices of default/kubernetes and of itself, since the \
+                                API server must reach both when zonewise fails; no setting changes that.";
 const MODE_OFF: &str =
     "zonewise is switched off here (--mode Off, or the Namespace's annotation zonewise.dev/mode).";
 const NO_BETTER_THAN_NONE: &str =

@@ -254,7 +254,7 @@ impl Outcome {
 
 /// Whether the annotation would opt a Service in that nothing else keeps from hints.
 fn may_opt_in(reason: &Reason) -> bool {
-    matches!(reason, Reason::NotOptedIn)
+    matches!(reason, Reason::NotOptedIn | Reason::LeftToKubernetes)
 }
 
 fn is_about_endpoints(reason: &Reason) -> bool {

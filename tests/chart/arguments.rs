@@ -173,7 +173,10 @@ fn edges() -> Vec<Value> {
         "overloadThreshold",
         [0.0, 0.000_001, 0.001, 0.123_456, 9.999_999, 10.0],
     ));
-    edges.extend(each("defaultHeuristic", ["Auto", "Overlap", "PreferZone"]));
+    edges.extend(each(
+        "trafficDistribution",
+        ["None", "Auto", "Overlap", "PreferZone"],
+    ));
     edges.extend(each(
         "defaultMode",
         ["None", "Auto", "Overlap", "PreferZone"],

@@ -53,7 +53,7 @@ each_helm!(helm_test_and_notes_check_with_the_flags_of_the_replicas);
 fn helm_test_and_notes_check_with_the_flags_of_the_replicas(helm: &Helm) {
     let values = json!({
         "mode": "Observe",
-        "honorTrafficDistribution": false,
+        "trafficDistribution": "Auto",
         "overloadThreshold": 0.35,
         "nodeGrace": "90s",
         "freezeNotReady": 0.7,
@@ -128,4 +128,48 @@ fn notes_name_the_check_where_helm_can_not_test() {
     );
     let given = json!({"helmTest": {"serviceAccountName": "checker"}});
     assert!(notes(&helm, &merged(&without_roles, &given)).contains(test));
+}
+
+#[test]
+fn notes_say_that_nothing_is_opted_in_and_how_to_see_what_would_gain() {
+    let said = |values: Value| notes(&Helm::four(), &values);
+    let nothing = "No value opts Services in";
+    let by_default = said(json!({}));
+    let (_, gain) = by_default.split_once(nothing).expect("it is said");
+    let gain: Vec<&str> = gain.lines().collect();
+    assert!(gain[1].ends_with("To see which Services would gain:"));
+    assert!(gain[2].starts_with("  zonewise explain -A "), "{gain:?}");
+    for opted_in in ["trafficDistribution", "defaultMode"] {
+        let said = said(json!({opted_in: "Overlap"}));
+        assert!(!said.contains(nothing) && said.contains("  zonewise explain -A "));
+    }
+}
+
+#[test]
+fn values_of_an_older_chart_are_ignored_and_notes_say_what_replaces_them() {
+    let helm = Helm::four();
+    let flag = "--traffic-distribution";
+    let older = json!({"honorTrafficDistribution": true, "defaultHeuristic": "Auto"});
+    let objects = helm.objects(&Release::usual(), &older);
+    assert_eq!(objects.flag(flag), Some("None"));
+    let said = notes(&helm, &older);
+    for part in [
+        "Ignored: honorTrafficDistribution and defaultHeuristic. trafficDistribution replaces both and is None.",
+        "--reuse-values --set trafficDistribution=Auto",
+    ] {
+        assert!(said.contains(part), "{part:?} in {said}");
+    }
+    let off = notes(&helm, &json!({"honorTrafficDistribution": false}));
+    assert!(
+        off.contains(
+            "Ignored: honorTrafficDistribution. trafficDistribution replaces it and is None."
+        ),
+        "{off}"
+    );
+    assert!(!off.contains("--set trafficDistribution"), "{off}");
+    let chosen = merged(&older, &json!({"trafficDistribution": "Overlap"}));
+    let objects = helm.objects(&Release::usual(), &chosen);
+    assert_eq!(objects.flag(flag), Some("Overlap"));
+    assert!(!notes(&helm, &chosen).contains("--set trafficDistribution"));
+    assert!(!notes(&helm, &json!({})).contains("Ignored"));
 }

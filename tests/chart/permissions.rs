@@ -97,6 +97,8 @@ fn with_certificates_from_elsewhere_it_is_what_docs_controller_says_and_the_owne
     let documented = block("docs/controller.md", "## Permissions");
     let mut documented = granted([documented.the("ClusterRole"), documented.the("Role")]);
     documented.insert("apps/deployments/zonewise: get".to_owned());
+    let validating = "admissionregistration.k8s.io/validatingwebhookconfigurations/zonewise: get";
+    documented.insert(validating.to_owned());
     for mode in ["cert-manager", "provided"] {
         assert_eq!(roles(&rendered(&certificates(mode))), documented, "{mode}");
     }
@@ -118,7 +120,13 @@ fn what_is_off_takes_its_permissions_with_it() {
         "events.k8s.io/events/*: create",
         "events.k8s.io/events/*: list",
     ];
-    let bundle = "admissionregistration.k8s.io/mutatingwebhookconfigurations/zonewise: patch";
+    let configurations = |verb: &str| {
+        ["mutating", "validating"].map(|kind| {
+            let resource = format!("{kind}webhookconfigurations");
+            format!("admissionregistration.k8s.io/{resource}/zonewise: {verb}")
+        })
+    };
+    let bundles = configurations("patch");
     let secrets = [
         "/secrets/*: create",
         "/secrets/zonewise-certificates: get",
@@ -128,7 +136,11 @@ fn what_is_off_takes_its_permissions_with_it() {
     // A Namespace may say Active all the same.
     assert_eq!(without(json!({"mode": "Observe"})), set(&[]));
     assert_eq!(without(json!({"mode": "Off"})), all);
-    let provided = set(&[secrets[0], secrets[1], secrets[2], bundle]);
+    assert_eq!(
+        without(json!({"validation": {"mode": "off"}})),
+        set(&[&configurations("get")[1], &bundles[1]])
+    );
+    let provided = set(&[secrets[0], secrets[1], secrets[2], &bundles[0], &bundles[1]]);
     assert_eq!(without(certificates("provided")), provided);
     let off = json!({"controller": {"enabled": false}});
     let answering = merged(&certificates("provided"), &off);
@@ -143,9 +155,9 @@ fn what_is_off_takes_its_permissions_with_it() {
         format!("coordination.k8s.io/leases/{name}: {verb}")
     });
     let owner = "apps/deployments/zonewise: get";
-    let look = "admissionregistration.k8s.io/mutatingwebhookconfigurations/zonewise: get";
+    let read = configurations("get");
     let gone = [
-        patch, events[0], events[1], &leads[0], &leads[1], &leads[2], owner, look,
+        patch, events[0], events[1], &leads[0], &leads[1], &leads[2], owner, &read[0], &read[1],
     ];
     assert_eq!(
         leading

@@ -79,9 +79,8 @@ fn names() -> Vec<Switch> {
 fn decisions() -> Vec<Switch> {
     vec![
         switch("mode", json!("Observe")),
-        switch("validation.mode", json!("warn")),
-        switch("honorTrafficDistribution", json!(false)),
-        switch("defaultHeuristic", json!("Auto")),
+        switch("validation.mode", json!("enforce")),
+        switch("trafficDistribution", json!("Overlap")),
         switch("defaultMode", json!("Overlap")),
         switch("capacity", json!("nodes")),
         switch(

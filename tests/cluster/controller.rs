@@ -2,6 +2,7 @@
 //! has a control plane of its own, since metrics and Events count what is in the whole cluster.
 
 mod ledger;
+mod left_to_kubernetes;
 mod nodes;
 mod opt_out;
 mod replicas;
@@ -18,5 +19,6 @@ scenes![
     replicas::leaders_come_and_go(),
     webhook_gone::the_webhook_comes_back(),
     opt_out::an_opt_out_strips_all(),
+    left_to_kubernetes::hints_do_not_outlive_the_opt_in(),
     rollout::a_rollout_is_left_alone(),
 ];

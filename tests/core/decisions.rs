@@ -241,11 +241,11 @@ fn each_service_says_whether_it_wants_hints() {
     assert_eq!(verdict(annotated("")), "Untouched OtherHeuristic");
     assert_eq!(
         verdict(json!({"spec": {"trafficDistribution": "PreferSameZone"}})),
-        "Hints"
+        "Untouched LeftToKubernetes"
     );
     assert_eq!(
         verdict(json!({"spec": {"trafficDistribution": "PreferClose"}})),
-        "Hints"
+        "Untouched LeftToKubernetes"
     );
     assert_eq!(
         verdict(json!({"spec": {"trafficDistribution": "PreferSameNode"}})),

@@ -169,12 +169,18 @@ A number with all of its digits: templates would write small ones as 1e-06.
 {{- end -}}
 
 {{/*
+With --reuse-values an older chart's values come without it.
+*/}}
+{{- define "zonewise.trafficDistribution" -}}
+{{- .Values.trafficDistribution | default "None" -}}
+{{- end -}}
+
+{{/*
 What decisions follow, for those who decide and those who check. A flag without labels means none; without the flag the program's own count.
 */}}
 {{- define "zonewise.decisionArgs" -}}
 - --mode={{ include "zonewise.mode" . }}
-- --honor-traffic-distribution={{ .Values.honorTrafficDistribution }}
-- --default-heuristic={{ .Values.defaultHeuristic }}
+- --traffic-distribution={{ include "zonewise.trafficDistribution" . }}
 - --default-mode={{ .Values.defaultMode }}
 - --overload-threshold={{ include "zonewise.decimal" .Values.overloadThreshold }}
 - --node-grace={{ .Values.nodeGrace }}

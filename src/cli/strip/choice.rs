@@ -2,23 +2,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::{Value, json};
-
 use crate::cli::api::{Api, Refusal, SLICES, collection};
-use crate::cluster::loose::Loose;
 use crate::cluster::namespace::NamespaceRecord;
 use crate::cluster::service::ServiceRecord;
-use crate::cluster::slice::{AddressType, SERVICE_NAME_LABEL, SliceRecord, service_of};
-use crate::cluster::wire::{Endpoint, EndpointSlice, Namespace, Service, Wire as _};
+use crate::cluster::slice::{
+    AddressType, MANAGED_BY_LABEL, Manager, SERVICE_NAME_LABEL, SliceRecord, service_of,
+};
+use crate::cluster::wire::{Endpoint, Namespace, Service, Wire as _};
+use crate::controller::removal::{Removal, StoredSlice, has_hints};
 use crate::decide::opt_in::OptInSource;
 use crate::decide::who_asks;
 use crate::settings::Settings;
 
 const CORE: &str = "/api/v1";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-const KUBERNETES: &str = "endpointslice-controller.k8s.io";
-
-type Slice = EndpointSlice<Box<str>>;
 
 /// Which Services are looked at.
 #[derive(Debug, Default)]
@@ -128,22 +124,22 @@ impl Asking {
     }
 
     /// What is to be done with the hints of a slice, by the Services as they were listed.
-    fn judge(&self, slice: &Slice) -> Hints {
+    fn judge(&self, slice: &StoredSlice) -> Hints {
         let service = service_of(slice).unwrap_or_default();
         judge(slice, self.sources.get(&service).copied())
     }
 }
 
 /// What is to be done with the hints of a slice, by what asks for hints for its Service.
-pub fn judge(slice: &Slice, source: Option<OptInSource>) -> Hints {
+pub fn judge(slice: &StoredSlice, source: Option<OptInSource>) -> Hints {
     let Some(source) = source else {
         return Hints::NotOurs;
     };
     let is_ip = SliceRecord::read(slice).address_type != AddressType::Other;
-    if !is_ip || !is_hinted(slice) {
+    let Some(removal) = Removal::of(slice).filter(|_| is_ip) else {
         return Hints::None;
-    }
-    let candidate = Candidate::new(slice);
+    };
+    let candidate = Candidate::new(slice, removal);
     if candidate.goes(Some(source)) {
         Hints::Strip(candidate)
     } else {
@@ -173,31 +169,19 @@ pub struct Candidate {
     pub service: String,
     /// Whether its hints are what Kubernetes itself gives for `PreferSameZone`.
     is_as_kubernetes_writes: bool,
-    /// The version that was looked at.
-    pub version: String,
-    /// The places of endpoints that have a field `hints`.
-    places: Box<[usize]>,
-    /// How many of them name a zone or a node.
-    pub hinted: usize,
+    pub removal: Removal,
 }
 
 impl Candidate {
-    fn new(slice: &Slice) -> Self {
+    fn new(slice: &StoredSlice, removal: Removal) -> Self {
         let metadata = slice.metadata();
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        let endpoints = slice.endpoints.items().iter().enumerate();
-        let with_field = endpoints
-            .filter_map(|(place, endpoint)| Some((place, endpoint.get()?)))
-            .filter(|(_, endpoint)| !matches!(endpoint.hints, Loose::Absent));
-        let with_field: Vec<_> = with_field.collect();
         Self {
             namespace: text(metadata.and_then(|m| m.namespace.text())),
             name: text(metadata.and_then(|m| m.name.text())),
             service: service_of(slice).unwrap_or_default(),
             is_as_kubernetes_writes: is_as_kubernetes_writes(slice),
-            version: text(metadata.and_then(|m| m.resource_version.text())),
-            hinted: with_field.iter().filter(|(_, e)| has_hints(e)).count(),
-            places: with_field.into_iter().map(|(place, _)| place).collect(),
+            removal,
         }
     }
 
@@ -213,18 +197,6 @@ impl Candidate {
     /// `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
-    }
-
-    /// The JSON patch that takes its hints away, if nobody has written it since.
-    pub fn patch(&self) -> Vec<u8> {
-        let version =
-            json!({"op": "test", "path": "/metadata/resourceVersion", "value": self.version});
-        let remove =
-            |place: &usize| json!({"op": "remove", "path": format!("/endpoints/{place}/hints")});
-        let operations: Vec<Value> = std::iter::once(version)
-            .chain(self.places.iter().map(remove))
-            .collect();
-        Value::from(operations).to_string().into_bytes()
     }
 }
 
@@ -242,7 +214,7 @@ impl Choice {
         let mut choice = Self::default();
         let path = collection(SLICES, scope.namespace.as_deref(), "endpointslices");
         let labels = scope.labels();
-        api.list(&path, Some(&labels), |slice: Slice| {
+        api.list(&path, Some(&labels), |slice: StoredSlice| {
             match services.judge(&slice) {
                 Hints::Strip(candidate) => choice.candidates.push(candidate),
                 Hints::Kubernetes => choice.kubernetes += 1,
@@ -254,22 +226,10 @@ impl Choice {
     }
 }
 
-/// Whether any endpoint of a slice has a hint.
-pub fn is_hinted(slice: &Slice) -> bool {
-    let endpoints = slice.endpoints.items().iter().filter_map(|e| e.get());
-    endpoints.into_iter().any(has_hints)
-}
-
-fn has_hints(endpoint: &Endpoint<Box<str>>) -> bool {
-    endpoint.hints.get().is_some_and(|hints| {
-        !hints.for_zones.items().is_empty() || !hints.for_nodes.items().is_empty()
-    })
-}
-
 /// Whether the EndpointSlice controller manages the slice, and its hints are those that it gives for `PreferSameZone`:
-/// each ready endpoint its own zone, and nothing else (pkg/controller/endpointslice, trafficdist).
-fn is_as_kubernetes_writes(slice: &Slice) -> bool {
-    let manager = slice.metadata().and_then(|m| m.label(MANAGED_BY));
+/// the own zone of each ready endpoint, and nothing else (pkg/controller/endpointslice, trafficdist).
+fn is_as_kubernetes_writes(slice: &StoredSlice) -> bool {
+    let manager = slice.metadata().and_then(|m| m.label(MANAGED_BY_LABEL));
     let own_zone = |endpoint: &Endpoint<Box<str>>| {
         let zone = endpoint.zone.text().filter(|zone| !zone.is_empty());
         let nodes = endpoint
@@ -278,24 +238,32 @@ fn is_as_kubernetes_writes(slice: &Slice) -> bool {
             .map_or(&[][..], |h| h.for_nodes.items());
         zone.is_some() && nodes.is_empty() && endpoint.zone_hints().eq(zone)
     };
-    manager == Some(KUBERNETES)
+    Manager::read(manager) == Manager::EndpointSliceController
         && slice.endpoints.items().iter().all(|endpoint| {
             endpoint.get().is_some_and(|endpoint| {
-                if endpoint.is_ready() {
-                    own_zone(endpoint)
-                } else {
-                    !has_hints(endpoint)
-                }
+                // The controller leaves the hint of an endpoint that is no longer ready.
+                own_zone(endpoint) || !endpoint.is_ready() && !has_hints(endpoint)
             })
         })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::planner::heuristic::Heuristic;
+
+    const KUBERNETES: &str = Manager::CONTROLLER;
 
     fn asking(services: &[Value]) -> Asking {
-        let mut asking = Asking::default();
+        let mut asking = Asking {
+            settings: Settings {
+                traffic_distribution: Some(Heuristic::Overlap),
+                ..Settings::default()
+            },
+            ..Asking::default()
+        };
         for service in services {
             asking.note(&serde_json::from_value(service.clone()).unwrap());
         }
@@ -318,8 +286,8 @@ mod tests {
         service(&json!({"spec": {"trafficDistribution": "PreferSameZone"}}))
     }
 
-    fn slice(manager: &str, endpoints: &Value) -> Slice {
-        let labels = json!({SERVICE_NAME_LABEL: "web", MANAGED_BY: manager});
+    fn slice(manager: &str, endpoints: &Value) -> StoredSlice {
+        let labels = json!({SERVICE_NAME_LABEL: "web", MANAGED_BY_LABEL: manager});
         let slice = json!({
             "metadata": {"namespace": "shop", "name": "web-1", "resourceVersion": "7", "labels": labels},
             "addressType": "IPv4",
@@ -332,7 +300,7 @@ mod tests {
         json!({"addresses": ["10.0.0.1"], "zone": zone, "hints": {"forZones": [{"name": hint}]}})
     }
 
-    fn is_stripped(service: Value, slice: &Slice) -> bool {
+    fn is_stripped(service: Value, slice: &StoredSlice) -> bool {
         matches!(asking(&[service]).judge(slice), Hints::Strip(_))
     }
 
@@ -428,32 +396,5 @@ mod tests {
             labels(&["web", "api"], Some("team=a,tier in (x,y)")),
             format!("{label} in (web,api),team=a,tier in (x,y)")
         );
-    }
-
-    #[test]
-    fn the_patch_takes_all_hints_of_one_version() {
-        let endpoints = json!([
-            endpoint("a", "a"),
-            {"addresses": ["10.0.0.2"], "zone": "b"},
-            {"addresses": ["10.0.0.3"], "zone": "b", "hints": {}},
-        ]);
-        let Hints::Strip(candidate) = asking(&[auto()]).judge(&slice("x", &endpoints)) else {
-            panic!("its hints go");
-        };
-        assert_eq!(
-            (candidate.hinted, &*candidate.full_name()),
-            (1, "shop/web-1")
-        );
-        let patch: Value = serde_json::from_slice(&candidate.patch()).unwrap();
-        assert_eq!(
-            patch,
-            json!([
-                {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
-                {"op": "remove", "path": "/endpoints/0/hints"},
-                {"op": "remove", "path": "/endpoints/2/hints"},
-            ])
-        );
-        let bare = slice("x", &json!([{"addresses": ["10.0.0.2"], "hints": {}}]));
-        assert_eq!(asking(&[auto()]).judge(&bare), Hints::None);
     }
 }

@@ -1,8 +1,9 @@
 //! One slice loses its hints.
 
-use super::choice::{Asking, Candidate, Hints, is_hinted, judge};
-use crate::cli::api::{Api, Refusal, SLICES, collection};
-use crate::cluster::wire::EndpointSlice;
+use super::choice::{Asking, Candidate, Hints, judge};
+use crate::cli::api::{Api, CALL_TIME, Refusal};
+use crate::controller::call::{Failed, within};
+use crate::controller::removal::{self, Removal};
 
 /// How often a slice is read again because somebody else wrote it meanwhile.
 const TRIES: usize = 5;
@@ -28,37 +29,34 @@ pub async fn strip(
     candidate: &Candidate,
     dry_run: bool,
 ) -> Result<Written, String> {
-    let path = collection(SLICES, Some(&candidate.namespace), "endpointslices");
+    let client = api.client();
     let mut again: Option<Candidate> = None;
     for _ in 0..TRIES {
         let current = again.as_ref().unwrap_or(candidate);
+        let (namespace, name) = (&*current.namespace, &*current.name);
         let asks = services.look_again(api, &current.service).await;
         let asks = asks.map_err(|refusal| unreadable(&current.service, &refusal))?;
         if !current.goes(asks) {
             return Ok(Written::Nothing);
         }
-        let stored: Result<EndpointSlice<Box<str>>, _> = api
-            .patch(&path, &current.name, dry_run, current.patch())
-            .await;
-        let refusal = match stored {
-            Ok(stored) if is_hinted(&stored) => return Ok(Written::CameBack),
-            Ok(_) => return Ok(Written::Stripped(current.hinted)),
-            Err(Refusal::NotFound(_)) => return Ok(Written::Nothing),
-            Err(refusal) => refusal,
+        let removal = &current.removal;
+        let patch = removal.patch(client, namespace, name, dry_run);
+        let failed = match within(CALL_TIME, patch).await {
+            Ok(stored) if Removal::of(&stored).is_some() => return Ok(Written::CameBack),
+            Ok(_) => return Ok(Written::Stripped(removal.hinted)),
+            Err(Failed::Absent) => return Ok(Written::Nothing),
+            Err(failed @ (Failed::Conflict | Failed::Invalid(_))) => failed,
+            Err(failed) => return Err(failed.problem()),
         };
-        if !is_conflict(&refusal) {
-            return Err(refusal.to_string());
+        let slice = within(CALL_TIME, removal::read(client, namespace, name)).await;
+        let Some(slice) = slice.map_err(Failed::problem)? else {
+            return Ok(Written::Nothing);
+        };
+        // Nobody wrote it, so the patch is refused for another reason.
+        if removal.is_of_version(&slice) {
+            return Err(failed.problem());
         }
-        let slice = match api.get(&path, &current.name).await {
-            Ok(slice) => slice,
-            Err(Refusal::NotFound(_)) => return Ok(Written::Nothing),
-            Err(refusal) => return Err(refusal.to_string()),
-        };
         match judge(&slice, asks) {
-            // Nobody wrote it, so the patch is refused for another reason.
-            Hints::Strip(next) if next.version == current.version => {
-                return Err(refusal.to_string());
-            }
             Hints::Strip(next) => again = Some(next),
             Hints::None | Hints::Kubernetes | Hints::NotOurs => return Ok(Written::Nothing),
         }
@@ -74,9 +72,4 @@ fn unreadable(service: &str, refusal: &Refusal) -> String {
         _ => "",
     };
     format!("its Service {service} can't be read: {refusal}{advice}")
-}
-
-/// Whether the version that the patch asks for may be gone. The API server calls a failed `test` unprocessable.
-fn is_conflict(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::Status(409 | 422, _))
 }

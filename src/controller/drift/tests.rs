@@ -12,13 +12,14 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::cluster::files::Objects;
+use crate::cluster::slice::{MANAGED_BY_LABEL, Manager};
 use crate::cluster::store::{StoreRules, Writer};
 use crate::cluster::wire::{EndpointSlice, Node, Service};
 use crate::controller::events::Pace;
 use crate::controller::lease::{Candidate, LeaseSettings};
-use crate::controller::metrics::ServiceLabels;
+use crate::controller::metrics::{PatchLabels, ServiceLabels};
 
-/// An API server that has one Lease, takes Events and patches, and changes no slice by them.
+/// An API server that has one Lease and takes Events and patches. Of slices that it stores it applies JSON patches.
 #[derive(Clone)]
 struct ApiServer {
     stored: Arc<Mutex<Stored>>,
@@ -32,8 +33,7 @@ struct Stored {
     lease: Option<Value>,
     writes_of_lease: u64,
     patched: Vec<String>,
-    /// What came last.
-    patch: Value,
+    slices: Vec<Value>,
     events: Vec<(String, String)>,
     configuration: Option<Value>,
 }
@@ -92,10 +92,21 @@ impl ApiServer {
             configuration.map_or_else(|| (404, refusal(404, "NotFound")), |it| (200, it))
         } else if head.method == Method::PATCH {
             self.stored().patched.push(name.clone());
-            self.stored().patch = body;
             let _ = self.holds.subscribe().wait_for(|holds| !holds).await;
-            let metadata = json!({"name": name, "namespace": "shop", "resourceVersion": "2"});
-            (200, json!({"metadata": metadata}))
+            self.stored().patch(&name, &body)
+        } else if path.ends_with("/endpointslices") {
+            let query = head.uri.query().unwrap_or_default();
+            let selects = |slice: &&Value| {
+                query == format!("fieldSelector=metadata.name%3D{}", name_of(slice))
+            };
+            let items: Vec<Value> = self
+                .stored()
+                .slices
+                .iter()
+                .filter(selects)
+                .cloned()
+                .collect();
+            (200, json!({"metadata": {}, "items": items}))
         } else if head.method == Method::POST {
             let about = text(&body["regarding"]["name"]);
             self.stored().events.push((about, text(&body["reason"])));
@@ -113,6 +124,23 @@ impl ApiServer {
 }
 
 impl Stored {
+    /// The slice with the patch, where it stores the slice and the patch is a JSON patch.
+    fn patch(&mut self, name: &str, patch: &Value) -> (u16, Value) {
+        let slice = self.slices.iter_mut().find(|slice| name_of(slice) == name);
+        let (Some(slice), Value::Array(_)) = (slice, patch) else {
+            let metadata = json!({"name": name, "namespace": "shop", "resourceVersion": "2"});
+            return (200, json!({"metadata": metadata}));
+        };
+        let patch: json_patch::Patch =
+            serde_json::from_value(patch.clone()).expect("it is a JSON patch");
+        if json_patch::patch(slice, &patch).is_err() {
+            return (422, refusal(422, "Invalid"));
+        }
+        let version: u64 = text(&slice["metadata"]["resourceVersion"]).parse().unwrap();
+        slice["metadata"]["resourceVersion"] = (version + 1).to_string().into();
+        (200, slice.clone())
+    }
+
     fn lease(&mut self, method: &Method, sent: Value) -> (u16, Value) {
         let version = |lease: &Value| text(&lease["metadata"]["resourceVersion"]);
         match (method.as_str(), &self.lease) {
@@ -141,6 +169,19 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The hinted zone of each endpoint.
+fn hints_of(slice: &Value) -> Vec<Value> {
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    let zone = |endpoint: &Value| endpoint["hints"]["forZones"][0]["name"].clone();
+    endpoints.map(zone).collect()
+}
+
+const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
 fn node(zone: &str) -> Value {
@@ -155,7 +196,7 @@ fn service(name: &str, asks: bool) -> Value {
     let mode = if asks { json!("Auto") } else { Value::Null };
     json!({
         "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-of-{name}"),
-            "annotations": {"service.kubernetes.io/topology-mode": mode}},
+            "annotations": {TOPOLOGY_MODE: mode}},
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
     })
 }
@@ -338,11 +379,12 @@ async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
         names.map(|name| service(name, name != "never")).into(),
         names.map(|name| slice(name, 3, true)).into(),
     );
-    let mut replica = Replica::start(writer, &ApiServer::new());
+    let server = ApiServer::new();
+    server.stored().slices = names.map(|name| slice(name, 3, true)).into();
+    let mut replica = Replica::start(writer, &server);
     until("all are looked at", || replica.services("Hints", "") == 2).await;
     let mut other = service("other", true);
-    other["metadata"]["annotations"]["service.kubernetes.io/topology-mode"] =
-        "example.com/mine".into();
+    other["metadata"]["annotations"][TOPOLOGY_MODE] = "example.com/mine".into();
     replica.applies_service(&other);
     until("another has it", || {
         replica.services("Untouched", "OtherHeuristic") == 1
@@ -351,11 +393,10 @@ async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
     replica.applies_service(&service("other", false));
     replica.applies_service(&service("web", false));
     replica.has_patched("web-1").await;
-    let without = [0, 1, 2].map(|place| {
-        let path = format!("/endpoints/{place}/hints");
-        json!({"op": "add", "path": path, "value": null})
-    });
-    assert_eq!(replica.server.stored().patch, json!(without));
+    until("its hints are gone", || {
+        hints_of(&server.stored().slices[2]) == [Value::Null, Value::Null, Value::Null]
+    })
+    .await;
     // Whoever gives it hints again means it.
     let mut again = slice("web", 3, true);
     again["metadata"]["resourceVersion"] = "3".into();
@@ -367,20 +408,90 @@ async fn slices_lose_their_hints_once_when_nothing_asks_for_them_any_more() {
     assert_eq!(patched, ["web-1", "last-1"]);
 }
 
-#[test]
-fn hints_that_kubernetes_writes_for_a_traffic_distribution_are_not_taken_away() {
-    let settings = Settings {
-        honor_traffic_distribution: false,
-        ..Settings::default()
+#[tokio::test]
+async fn a_slice_that_was_reordered_meanwhile_loses_all_its_hints_and_no_others() {
+    let mut web = service("web", true);
+    web["metadata"]["annotations"][TOPOLOGY_MODE] = "zonewise.dev/Overlap".into();
+    let mut stored = slice("web", 3, true);
+    stored["endpoints"][2]["hints"] = Value::Null;
+    stored["endpoints"][2]["conditions"] = json!({"ready": false});
+    let server = ApiServer::new();
+    let writer = cluster(vec![web], vec![stored.clone()]);
+    let mut replica = Replica::start(writer, &server);
+    until("it is evaluated", || replica.services("Hints", "") == 1).await;
+    stored["metadata"]["resourceVersion"] = "7".into();
+    stored["endpoints"].as_array_mut().unwrap().rotate_right(1);
+    server.stored().slices = vec![stored.clone()];
+    replica.applies_service(&service("web", false));
+    let conflicts = || {
+        let labels = PatchLabels { result: "conflict" };
+        replica.metrics.patches.get_or_create(&labels).get()
     };
-    let is_taken_away = |service: &Value| {
-        let writer = cluster(vec![service.clone()], vec![slice("web", 3, true)]);
-        look::taking_away(&writer.cluster(), &settings, "shop/web", "web-1").is_some()
-    };
+    until("the other version is seen", || conflicts() > 0).await;
+    assert_eq!(server.stored().slices[0], stored);
+    assert_eq!(server.stored().patched, Vec::<String>::new());
+    replica.applies_slice(&stored);
+    replica.has_patched("web-1").await;
+    until("its hints are gone", || {
+        hints_of(&server.stored().slices[0]) == [Value::Null, Value::Null, Value::Null]
+    })
+    .await;
+}
+
+/// A slice that Kubernetes' controller manages, with the first endpoint hinted for this zone.
+fn managed(zone: &str) -> Value {
+    let mut slice = slice("web", 3, true);
+    slice["metadata"]["labels"][MANAGED_BY_LABEL] = Manager::CONTROLLER.into();
+    slice["endpoints"][0]["hints"]["forZones"][0]["name"] = zone.into();
+    slice
+}
+
+#[tokio::test]
+async fn a_new_leader_removes_the_hints_of_an_opt_in_that_is_gone() {
     let mut web = service("web", false);
-    assert!(is_taken_away(&web));
-    web["spec"]["trafficDistribution"] = "PreferSameZone".into();
-    assert!(!is_taken_away(&web));
+    web["spec"]["trafficDistribution"] = "PreferClose".into();
+    let server = ApiServer::new();
+    server.stored().slices = vec![managed("zone-b")];
+    let writer = cluster(vec![web], vec![managed("zone-b")]);
+    let replica = Replica::start(writer, &server);
+    replica.has_patched("web-1").await;
+    until("its hints are gone", || {
+        hints_of(&server.stored().slices[0]) == [Value::Null, Value::Null, Value::Null]
+    })
+    .await;
+    assert_eq!(replica.services("Untouched", "LeftToKubernetes"), 1);
+}
+
+#[test]
+fn only_hints_that_kubernetes_never_writes_are_removed_from_what_is_left_to_it() {
+    let due = |service: &Value, slice: Value| {
+        let writer = cluster(vec![service.clone()], vec![slice]);
+        let settings = Settings::default();
+        look::due(&writer.cluster(), &settings, "shop/web", "web-1", false)
+    };
+    let distributed = |value: &str, mode: Option<&str>| {
+        let mut web = service("web", false);
+        web["spec"]["trafficDistribution"] = value.into();
+        web["metadata"]["annotations"][TOPOLOGY_MODE] = mode.into();
+        web
+    };
+    let near = distributed("PreferSameZone", None);
+    assert_eq!(due(&near, managed("zone-b")), Some(Write::WithoutHints));
+    assert_eq!(due(&near, managed("zone-a")), None);
+    let mut unready = managed("zone-a");
+    unready["endpoints"][0]["conditions"] = json!({"ready": false});
+    assert_eq!(due(&near, unready), None);
+    let mut by_hand = managed("zone-b");
+    by_hand["metadata"]["labels"][MANAGED_BY_LABEL] = "by-hand".into();
+    assert_eq!(due(&near, by_hand), None);
+    let disabled = distributed("PreferSameZone", Some("Disabled"));
+    assert_eq!(due(&disabled, managed("zone-b")), Some(Write::WithoutHints));
+    for theirs in [
+        distributed("PreferSameNode", None),
+        distributed("PreferSameZone", Some("example.com/mine")),
+    ] {
+        assert_eq!(due(&theirs, managed("zone-b")), None);
+    }
 }
 
 #[tokio::test]

@@ -173,6 +173,57 @@ fn older_chart(folder: &Path) -> PathBuf {
     chart
 }
 
+/// The chart with the values that `trafficDistribution` replaces.
+fn chart_before_traffic_distribution(folder: &Path) -> PathBuf {
+    let chart = older_chart(folder);
+    let values = text_of("charts/zonewise/values.yaml");
+    let before = "\nhonorTrafficDistribution: true\ndefaultHeuristic: Overlap\n";
+    let values = values.replace("\ntrafficDistribution: None\n", before);
+    assert!(values.contains(before));
+    std::fs::write(chart.join("values.yaml"), values).expect("values.yaml can be written");
+    chart
+}
+
+#[test]
+fn values_of_an_older_chart_that_come_with_reuse_values_are_ignored() {
+    crate::run(async {
+        let plane = plane().await;
+        let helm = Helm::four();
+        let installed = Installed {
+            helm: &helm,
+            release: Release::new("zonewise-reused", "zonewise-reused-lives"),
+            client: plane.client.clone(),
+            kubeconfig: plane.kubeconfig(),
+        };
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        installed.install(
+            &chart_before_traffic_distribution(folder.path()),
+            &json!({}),
+        );
+        let chart = text(&installed.release.chart);
+        let name = &installed.release.name;
+        let notes = installed.helm(&["upgrade", name, &chart, "--reuse-values"]);
+        let notes = notes.unwrap_or_else(|said| panic!("{said}"));
+        for part in [
+            "Ignored: honorTrafficDistribution and defaultHeuristic.",
+            "--reuse-values --set trafficDistribution=Overlap",
+        ] {
+            assert!(notes.contains(part), "{part:?} in {notes}");
+        }
+        let deployment = installed.own("apps/v1", "Deployment", name).await;
+        let deployment = deployment.expect("there is a Deployment").data;
+        let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+        assert!(
+            arguments.contains("\"--traffic-distribution=None\""),
+            "{arguments}"
+        );
+        assert!(!arguments.contains("honor"), "{arguments}");
+        installed
+            .helm(&["uninstall", name])
+            .unwrap_or_else(|said| panic!("{said}"));
+    });
+}
+
 async fn live(helm: &Helm, name: &str) {
     let plane = plane().await;
     let (client, kubeconfig) = (plane.client.clone(), plane.kubeconfig());

@@ -21,7 +21,8 @@ use crate::support::world::World;
 async fn strip(scene: &Scene<'_>, more: &[&str]) -> Said {
     let kubeconfig = scene.world.kubeconfig().display().to_string();
     let arguments = ["strip", "--kubeconfig", &kubeconfig, "-n", &scene.namespace];
-    run(&[&arguments[..], more].concat()).await
+    let opt_in = ["--traffic-distribution", "Overlap"];
+    run(&[&arguments[..], &opt_in, more].concat()).await
 }
 
 /// Names and versions: another version, and it was written.

@@ -12,8 +12,8 @@ use super::site::Site;
 use crate::support::slices;
 use crate::support::wait::eventually;
 
-/// The time-out of the chart's webhook.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// The time-outs of the chart's mutating webhook and then of the validating one, which a person's write waits for.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The rest of a write, on a machine that has other things to do.
 const SLACK: Duration = Duration::from_secs(2);

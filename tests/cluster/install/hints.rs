@@ -14,12 +14,16 @@ use crate::support::wait::eventually;
 /// The slice that the test writes.
 pub const BY_HAND: &str = "by-hand-1";
 
-/// Services that ask for hints, with pods that lie unevenly: Kubernetes' own hints for `near` would be 4, 4 and 1. One
-/// has too few pods for any hints, which is told by an event.
+/// Services that are opted in, with pods that lie unevenly: Kubernetes' own hints for `near` would be 4, 4 and 1. `left` is not,
+/// so that it keeps these. One has too few pods for any hints, which is told by an event.
 pub async fn open_the_shop(site: &Site) {
     for service in [
         service("web", &[mode("Auto")]),
-        service("near", &[traffic("PreferSameZone")]),
+        service(
+            "near",
+            &[mode("zonewise.dev/Overlap"), traffic("PreferSameZone")],
+        ),
+        service("left", &[traffic("PreferSameZone")]),
         service("few", &[mode("Auto")]),
         service("by-hand", &[mode("Auto"), no_selector()]),
     ] {
@@ -34,6 +38,9 @@ pub async fn open_the_shop(site: &Site) {
         for (node, count) in places {
             add_pods(site, app, node, count).await;
         }
+    }
+    for (node, count) in [("node-a", 2), ("node-c", 1)] {
+        add_pods(site, "left", node, count).await;
     }
     add_pods(site, "few", "node-a", 1).await;
     let by_hand = slice(BY_HAND, "by-hand", &uneven(), &[]);
@@ -75,6 +82,7 @@ pub async fn are_hinted(site: &Site, service: &str, counts: [usize; 3]) {
 pub async fn is_in_order(site: &Site, near: [usize; 3]) {
     are_hinted(site, "web", [3, 3, 3]).await;
     are_hinted(site, "near", near).await;
+    are_hinted(site, "left", [2, 0, 1]).await;
     are_hinted(site, "by-hand", [3, 3, 3]).await;
 }
 

@@ -19,7 +19,7 @@ use crate::support::program::zonewise;
 use crate::support::slices;
 use crate::support::wait::eventually;
 
-/// The chart as another version of it, which calls the webhook by a URL.
+/// The chart as another version of it, which calls the webhooks by a URL.
 fn chart_with(site: &Site, version: &str, url: &str) -> String {
     let folder = site.dir.path().join(version);
     let copied = Command::new("cp")
@@ -36,11 +36,13 @@ fn chart_with(site: &Site, version: &str, url: &str) -> String {
         &with,
         ("\nversion: ", "\n"),
     );
-    let template = "templates/mutatingwebhookconfiguration.yaml";
-    let webhook = text_of(&format!("charts/zonewise/{template}"));
-    let with = format!("\n      url: {url}\n");
-    let service = ("\n      service:\n", ".Values.service.port }}\n");
-    change(&folder.join(template), &webhook, &with, service);
+    for (kind, path) in [("mutating", "/mutate"), ("validating", "/validate")] {
+        let template = format!("templates/{kind}webhookconfiguration.yaml");
+        let webhook = text_of(&format!("charts/zonewise/{template}"));
+        let with = format!("\n      url: {}\n", url.replace("/mutate", path));
+        let service = ("\n      service:\n", ".Values.service.port }}\n");
+        change(&folder.join(template), &webhook, &with, service);
+    }
     text(&folder)
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -147,24 +149,34 @@ impl Site {
 
     /// Has the API server call a URL in place of what it calls now.
     pub async fn call(&self, url: &str) {
-        self.call_by(json!({"url": url, "service": null})).await;
+        self.call_by(|path| json!({"url": url.replace("/mutate", path), "service": null}))
+            .await;
     }
 
     /// Has it call the Service, as the chart says, where no process is to be reached.
     pub async fn call_the_service(&self) {
-        let service =
-            json!({"name": "zonewise", "namespace": NAMESPACE, "path": "/mutate", "port": 443});
-        self.call_by(json!({"url": null, "service": service})).await;
+        let service = |path: &str| json!({"name": "zonewise", "namespace": NAMESPACE, "path": path, "port": 443});
+        self.call_by(|path| json!({"url": null, "service": service(path)}))
+            .await;
     }
 
-    async fn call_by(&self, client_config: Value) {
-        let patch = json!({"webhooks": [{"name": webhook::NAME, "clientConfig": client_config}]});
-        let (parameters, patch) = (
-            PatchParams::apply("zonewise-tests"),
-            Patch::Strategic(patch),
-        );
+    async fn call_by(&self, client_config: impl Fn(&str) -> Value) {
+        let parameters = PatchParams::apply("zonewise-tests");
+        let patch = |names: &[&str], path: &str| {
+            let webhook = |name| json!({"name": name, "clientConfig": client_config(path)});
+            let webhooks: Vec<Value> = names.iter().map(webhook).collect();
+            Patch::Strategic(json!({"webhooks": webhooks}))
+        };
         let configurations = self.configurations();
-        let patched = configurations.patch("zonewise", &parameters, &patch);
+        let mutating = patch(&[webhook::NAME], "/mutate");
+        let patched = configurations.patch("zonewise", &parameters, &mutating);
+        patched.await.expect("the webhook configuration is changed");
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let validating = patch(
+            &["services.zonewise.dev", "hints.zonewise.dev"],
+            "/validate",
+        );
+        let patched = configurations.patch("zonewise", &parameters, &validating);
         patched.await.expect("the webhook configuration is changed");
     }
 

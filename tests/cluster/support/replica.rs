@@ -145,6 +145,7 @@ impl Replica {
             ),
             ("--log-format", "json".to_owned()),
             ("--mode", "Active".to_owned()),
+            ("--traffic-distribution", "Overlap".to_owned()),
             ("--shutdown-delay-duration", "2s".to_owned()),
             // Scenes make nodes and count on them at once.
             ("--node-grace", "0s".to_owned()),

@@ -10,8 +10,11 @@ use zonewise::planner::zone_set::ZoneSet;
 
 const DISTRIBUTED: &str = "PreferSameZone";
 
+/// A World whose Service has a trafficDistribution, which the operator opts in.
 fn by_distribution() -> World {
-    World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}))
+    let mut world = World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}));
+    world.settings.traffic_distribution = Some(Heuristic::Overlap);
+    world
 }
 
 fn overlap() -> World {
@@ -233,7 +236,12 @@ fn the_namespace_asks_for_all_its_services_and_each_may_say_otherwise() {
         "Strip OptedOut"
     );
     let distributed = json!({"spec": {"trafficDistribution": DISTRIBUTED}});
-    assert_eq!(in_namespace(distributed, auto()), "Hints");
+    assert_eq!(in_namespace(distributed.clone(), auto()), refused);
+    assert_eq!(in_namespace(distributed.clone(), overlap()), "Hints");
+    let left = "Untouched LeftToKubernetes";
+    assert_eq!(in_namespace(distributed.clone(), json!({})), left);
+    let disabled = json!({"service.kubernetes.io/topology-mode": "Disabled"});
+    assert_eq!(in_namespace(distributed, disabled), left);
     let mut threshold = auto();
     merge(
         &mut threshold,
@@ -289,7 +297,7 @@ fn services_that_say_nothing_can_be_hinted_by_default() {
 fn the_heuristic_of_a_traffic_distribution_is_a_setting_and_auto_means_auto() {
     let mut world = by_distribution();
     assert_eq!(world.verdict(&slice("aabc")), "Hints");
-    world.settings.default_heuristic = Heuristic::Auto;
+    world.settings.traffic_distribution = Some(Heuristic::Auto);
     assert_eq!(
         world.verdict(&slice("aabc")),
         "Strip MinAllocationExceedsOverloadThreshold"
@@ -361,7 +369,7 @@ fn two_slices_come_to_what_one_of_their_endpoints_would() {
 
 #[test]
 fn hints_of_kubernetes_that_would_overload_are_stripped_where_none_are_better() {
-    let mut world = World::new(json!({"spec": {"trafficDistribution": DISTRIBUTED}}));
+    let mut world = by_distribution();
     world.objects.nodes.clear();
     world.add(node("node-a", Some("a"), "7"));
     world.add(node("node-b", Some("b"), "3"));

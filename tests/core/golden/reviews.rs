@@ -47,15 +47,16 @@ fn settings(dice: &mut Dice) -> Settings {
             Validation::Enforce,
             Validation::Enforce,
         ]),
+        traffic_distribution: Some(Heuristic::Overlap),
         replica: "zonewise-0".to_owned(),
         ..Settings::default()
     };
     match dice.below(60) {
         0 => settings.mode = Mode::Off,
         1..3 => settings.mode = Mode::Observe,
-        3..6 => settings.honor_traffic_distribution = false,
-        6..10 => settings.default_heuristic = Heuristic::Auto,
-        10..14 => settings.default_heuristic = Heuristic::PreferZone,
+        3..6 | 29..44 => settings.traffic_distribution = None,
+        6..10 => settings.traffic_distribution = Some(Heuristic::Auto),
+        10..14 => settings.traffic_distribution = Some(Heuristic::PreferZone),
         14..24 => settings.default_mode = Some(dice.pick(&Heuristic::ALL)),
         24..28 => settings.threshold = Threshold::from_millionths(500_000),
         28 => settings.own_service = Some("shop/web".to_owned()),

@@ -112,6 +112,24 @@ fn a_value_that_makes_no_sense_is_refused_with_a_sentence() {
     }
 }
 
+#[test]
+fn flags_that_the_traffic_distribution_replaces_are_refused_with_what_to_write() {
+    let cases = [
+        ("honor-traffic-distribution", "true", "Overlap"),
+        ("honor-traffic-distribution", "false", "None (the default)"),
+        ("default-heuristic", "Auto", "Auto"),
+    ];
+    for (flag, value, write) in cases {
+        let write = format!("write --traffic-distribution {write}, which replaces it");
+        let flag = format!("--{flag}");
+        assert_refused(&fail(&flag, value), 2, &[&flag, &write]);
+        let variable = flag.trim_start_matches('-').replace('-', "_");
+        let variable = format!("ZONEWISE_{}", variable.to_uppercase());
+        let setup = Setup::new().variable(&variable, value);
+        assert_refused(&setup.fail(), 2, &[&flag, &write]);
+    }
+}
+
 /// What `serve` says to these flags and no others.
 fn fail_with(flags: &str) -> (Option<i32>, String) {
     let output = run(&[&["serve"], &*flags.split(' ').collect::<Vec<_>>()].concat());
