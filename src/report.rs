@@ -210,10 +210,6 @@ pub enum RemedyReport {
         /// Where ports differ, how many in which zone behind which ports.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         behind: Vec<EndpointsBehind>,
-        /// The part of the traffic that would stay in its zone.
-        in_zone_share: f64,
-        /// How far above the average the busiest endpoint would be.
-        worst_overload: f64,
     },
     /// Another overload threshold.
     Threshold {
@@ -475,7 +471,7 @@ impl Context<'_> {
             Outcome::before_and_after(self.cluster, &snapshot, &played, self.settings);
         let quality = outcome.quality().filter(|_| chooses);
         let read: Vec<&SliceRecord> = played.before.iter().map(|record| &**record).collect();
-        let trial = Trial::new(&snapshot, service, address_type, &read, self.settings);
+        let trial = Trial::new(&snapshot, service, &read, self.settings);
         let trial = trial.filter(|_| chooses && outcome.ready > 0);
         let remedies = trial
             .iter()

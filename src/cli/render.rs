@@ -348,7 +348,6 @@ fn remedy_in_words(remedy: &RemedyReport) -> String {
             endpoints,
             zones,
             behind: by_ports,
-            ..
         } => {
             let more = words::count(*endpoints as usize, "more ready endpoint");
             let mut parts: Vec<String> = Vec::new();

@@ -10,7 +10,7 @@ pub use overloaded::{Overloaded, ShortZone};
 use std::collections::BTreeMap;
 
 use super::endpoint_set::{Backend, EndpointSet, Member, Stand};
-use super::ports::{self, PortGroup};
+use super::ports::{self, Links, PortGroup};
 use super::zones::Zones;
 use crate::cluster::slice::{EndpointRecord, HintSet, SliceRecord};
 use crate::planner::allocation::Threshold;
@@ -120,13 +120,29 @@ impl Ground<'_> {
     /// These, and those of slices that share running endpoints with the request's: kube-proxy on some nodes would follow
     /// its hints, on others those of such a slice, and none where that has to go without.
     fn shared_ports(&self) -> impl Iterator<Item = &PortGroup<'_>> {
+        self.ports_linked(self.set.links(self.slices.len(), &self.ports))
+    }
+
+    /// These, and those of all slices that have one of them, and so on: what a slice does behind one port depends on what it
+    /// can do behind its others.
+    fn connected_ports(&self) -> impl Iterator<Item = &PortGroup<'_>> {
         let mut links = self.set.links(self.slices.len(), &self.ports);
+        for group in &self.ports {
+            for slices in group.slices.windows(2) {
+                links.join(slices[0], slices[1]);
+            }
+        }
+        self.ports_linked(links)
+    }
+
+    /// The ports of the slices that are linked with the request's.
+    fn ports_linked(&self, mut links: Links) -> impl Iterator<Item = &PortGroup<'_>> {
         let ours = links.root(0);
         let slices = 0..self.slices.len();
-        let shares: Vec<bool> = slices.map(|slice| links.root(slice) == ours).collect();
-        let is_shared =
-            move |group: &&PortGroup<'_>| group.slices.iter().any(|&slice| shares[slice]);
-        self.ports.iter().filter(is_shared)
+        let linked: Vec<bool> = slices.map(|slice| links.root(slice) == ours).collect();
+        let is_linked =
+            move |group: &&PortGroup<'_>| group.slices.iter().any(|&slice| linked[slice]);
+        self.ports.iter().filter(is_linked)
     }
 
     fn siblings_out_of_step(&self) -> Reason {

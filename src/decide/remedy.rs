@@ -6,11 +6,12 @@ use crate::planner::heuristic::Heuristic;
 use crate::planner::keep::Quality;
 use crate::planner::overlap::ROUNDING;
 
-/// Something that would give a Service hints, or better ones, and what its hints would come to over the least of its ports.
+/// Something that would give a Service hints, or better ones; with what these would come to over the least of its ports, where
+/// that depends on nothing else.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Remedy {
-    /// More ready endpoints: `more[slice][zone]`, by the numbers of the trial's slices and of the zones.
-    Endpoints(Vec<Vec<u32>>, Quality),
+    /// More ready endpoints: `more[ports][zone]`, by the numbers of the trial's sets of ports and of the zones.
+    Endpoints(Vec<Vec<u32>>),
     /// Another threshold.
     Threshold(Threshold, Quality),
     /// Heuristic Overlap.
@@ -35,22 +36,39 @@ const PERCENT: u32 = 10_000;
 /// where it would get some from no hints, so that it only waits for other slices.
 #[must_use]
 pub fn remedies(trial: &Trial<'_>) -> Vec<Remedy> {
-    let Some(asked) = trial.asked().filter(|_| trial.quality().is_none()) else {
+    let joined = trial.joined();
+    let Some(asked) = trial.asked().filter(|_| joined.quality().is_none()) else {
         return Vec::new();
     };
     let search = Search {
-        trial,
+        trial: &joined,
         heuristic: asked.heuristic,
         threshold: asked.threshold,
         weights: trial.weights(&asked),
     };
+    let found = [search.more_endpoints(), search.threshold()];
+    let found = found.into_iter().flatten();
+    // That the joined slices get hints does not tell that those get some which there are.
+    let holds = found.filter_map(|remedy| remedy.held_by(trial));
     let overlap = (asked.heuristic != Heuristic::Overlap).then(|| overlap(trial));
-    let remedies = [
-        search.more_endpoints(),
-        search.threshold(),
-        overlap.flatten(),
-    ];
-    remedies.into_iter().flatten().collect()
+    holds.chain(overlap.flatten()).collect()
+}
+
+impl Remedy {
+    /// The remedy with what it comes to for these slices, if it gives them hints.
+    fn held_by(&self, trial: &Trial<'_>) -> Option<Self> {
+        let changed = match self {
+            Self::Endpoints(more) => trial.with_endpoints(more),
+            Self::Threshold(threshold, _) => trial.with_threshold(*threshold),
+            Self::Overlap(_) => trial.with_heuristic(Heuristic::Overlap),
+        };
+        let quality = changed.quality()?;
+        Some(match self {
+            Self::Endpoints(more) => Self::Endpoints(more.clone()),
+            Self::Threshold(threshold, _) => Self::Threshold(*threshold, quality),
+            Self::Overlap(_) => Self::Overlap(quality),
+        })
+    }
 }
 
 /// What heuristic Overlap would come to.
@@ -64,16 +82,19 @@ pub fn overlap(trial: &Trial<'_>) -> Option<Remedy> {
 /// whole percents.
 #[must_use]
 pub fn higher_threshold(trial: &Trial<'_>, in_zone: f64) -> Option<Remedy> {
+    let joined = trial.joined();
     let threshold = trial.asked()?.threshold;
     let highest = threshold.millionths().saturating_add(SLIGHTLY_HIGHER);
     let enough = |percents: u32| {
         let threshold = Threshold::from_millionths(percents * PERCENT);
-        let quality = trial.with_threshold(threshold).quality()?;
+        let quality = joined.with_threshold(threshold).quality()?;
         (quality.in_zone >= in_zone + MUCH_MORE).then_some(Remedy::Threshold(threshold, quality))
     };
     let range =
         threshold.millionths() / PERCENT..highest.min(Threshold::HIGHEST.millionths()) / PERCENT;
-    least(range, enough)
+    let found = least(range, enough)?.held_by(trial)?;
+    matches!(&found, Remedy::Threshold(_, quality) if quality.in_zone >= in_zone + MUCH_MORE)
+        .then_some(found)
 }
 
 /// The last number of a range or the least one for which there is something, given that there is for every higher one.
@@ -102,107 +123,56 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// More endpoints that do: one in any zone of any slice, or several, each in the zone that has the fewest for its share, of
-    /// all zones or of those that have some.
+    /// More endpoints that do: for each set of ports as many as its endpoints need to have hints by themselves, which then hold
+    /// behind every port, whatever addresses the new endpoints get.
     fn more_endpoints(&self) -> Option<Remedy> {
-        let slices = 0..self.trial.slices().len();
-        let own: Vec<Vec<u32>> = slices
-            .map(|slice| self.trial.ready_in_zones(slice))
-            .collect();
-        if let Some(one) = self.one_more(&own) {
+        let ports = 0..self.trial.with_ports().len();
+        let more = ports.map(|ports| {
+            let alone = self.trial.only(ports);
+            match alone.quality() {
+                Some(_) => Some(vec![0; self.weights.len()]),
+                None => self.more_of_one(&alone),
+            }
+        });
+        more.collect::<Option<_>>().map(Remedy::Endpoints)
+    }
+
+    /// More endpoints for the only set of ports: one in any zone, or several, each in the zone that has the fewest for its share,
+    /// of all zones or of those that have some.
+    fn more_of_one(&self, alone: &Trial<'_>) -> Option<Vec<u32>> {
+        let own = alone.ready_in_zones(alone.with_ports().next()?);
+        if let Some(one) = self.one_more(alone, &own) {
             return Some(one);
         }
         let most = match self.heuristic {
             Heuristic::Overlap => MOST_MORE_SHARED,
             Heuristic::Auto | Heuristic::PreferZone => MOST_MORE,
         };
-        let all = vec![self.weights.clone(); own.len()];
-        let anywhere = self.several_more(&all, &own, most);
-        let fewer = anywhere.as_ref().map_or(most, |(steps, _)| steps - 1);
+        let anywhere = several_more(alone, &self.weights, &own, most);
+        let fewer = anywhere
+            .as_ref()
+            .map_or(most, |more| more.iter().sum::<u32>() - 1);
         // A zone without any is served by all, which the first that comes there ends.
-        let inhabited = |own: &Vec<u32>| -> Vec<u64> {
-            let zones = self.weights.iter().zip(own);
-            zones
-                .map(|(&weight, &own)| if own > 0 { weight } else { 0 })
-                .collect()
-        };
-        let inhabited: Vec<Vec<u64>> = own.iter().map(inhabited).collect();
-        let there = self.several_more(&inhabited, &own, fewer);
-        there.or(anywhere).map(|(_, remedy)| remedy)
+        let inhabited = self.weights.iter().zip(&own);
+        let inhabited: Vec<u64> = inhabited
+            .map(|(&weight, &own)| if own > 0 { weight } else { 0 })
+            .collect();
+        several_more(alone, &inhabited, &own, fewer).or(anywhere)
     }
 
-    /// One more in the first zone in which that is enough, of those that have the fewest for their share.
-    fn one_more(&self, own: &[Vec<u32>]) -> Option<Remedy> {
-        (0..own.len()).find_map(|slice| {
-            let mut weights = self.weights.clone();
-            while weights.iter().any(|weight| *weight > 0) {
-                let zone = most_short(&weights, &own[slice]);
-                weights[zone] = 0;
-                let mut more = vec![vec![0; self.weights.len()]; own.len()];
-                more[slice][zone] = 1;
-                let found = self.with_endpoints(more);
-                if found.is_some() {
-                    return found;
-                }
+    /// The zone in which one more is enough, the first of those that have the fewest for their share.
+    fn one_more(&self, alone: &Trial<'_>, own: &[u32]) -> Option<Vec<u32>> {
+        let mut weights = self.weights.clone();
+        while weights.iter().any(|weight| *weight > 0) {
+            let zone = most_short(&weights, own);
+            weights[zone] = 0;
+            let mut more = vec![0; own.len()];
+            more[zone] = 1;
+            if gets_hints_with(alone, &more) {
+                return Some(more);
             }
-            None
-        })
-    }
-
-    /// The fewest, at most so many for each slice, where each comes to the zone that then has the fewest for its weight; and
-    /// how many that is for each slice.
-    fn several_more(
-        &self,
-        weights: &[Vec<u64>],
-        own: &[Vec<u32>],
-        most: u32,
-    ) -> Option<(u32, Remedy)> {
-        if weights.iter().flatten().all(|weight| *weight == 0) {
-            return None;
         }
-        let mut own = own.to_vec();
-        let mut more = vec![vec![0; self.weights.len()]; own.len()];
-        (1..=most).find_map(|steps| {
-            for (slice, weights) in weights.iter().enumerate() {
-                if weights.iter().any(|weight| *weight > 0) {
-                    let zone = most_short(weights, &own[slice]);
-                    own[slice][zone] += 1;
-                    more[slice][zone] += 1;
-                }
-            }
-            let found = self.with_endpoints(more.clone())?;
-            Some((steps, self.without_needless(found)))
-        })
-    }
-
-    /// Fewer endpoints, where not every slice needs all that were added.
-    fn without_needless(&self, found: Remedy) -> Remedy {
-        let Remedy::Endpoints(more, _) = &found else {
-            return found;
-        };
-        if more.len() < 2 {
-            return found;
-        }
-        let places =
-            (0..more.len()).flat_map(|slice| (0..more[slice].len()).map(move |zone| (slice, zone)));
-        places.fold(found.clone(), |mut best, (slice, zone)| {
-            while let Remedy::Endpoints(more, _) = &best
-                && let Some(fewer) = more[slice][zone].checked_sub(1)
-            {
-                let mut more = more.clone();
-                more[slice][zone] = fewer;
-                match self.with_endpoints(more) {
-                    Some(better) => best = better,
-                    None => break,
-                }
-            }
-            best
-        })
-    }
-
-    fn with_endpoints(&self, more: Vec<Vec<u32>>) -> Option<Remedy> {
-        let quality = self.trial.with_endpoints(&more).quality()?;
-        Some(Remedy::Endpoints(more, quality))
+        None
     }
 
     /// The least threshold that does: exactly where arithmetic tells it, else of whole percents.
@@ -228,7 +198,8 @@ impl Search<'_> {
     }
 
     fn least_of_auto(&self) -> Option<Threshold> {
-        let [slice] = self.trial.slices() else {
+        let mut slices = self.trial.with_ports();
+        let (slice, None) = (slices.next()?, slices.next()) else {
             return None;
         };
         let ready = slice
@@ -256,6 +227,25 @@ impl Search<'_> {
     }
 }
 
+/// The fewest, at most so many, where each comes to the zone that then has the fewest for its weight.
+fn several_more(alone: &Trial<'_>, weights: &[u64], own: &[u32], most: u32) -> Option<Vec<u32>> {
+    if weights.iter().all(|weight| *weight == 0) {
+        return None;
+    }
+    let (mut own, mut more) = (own.to_vec(), vec![0; own.len()]);
+    (0..most).find_map(|_| {
+        let zone = most_short(weights, &own);
+        own[zone] += 1;
+        more[zone] += 1;
+        gets_hints_with(alone, &more).then(|| more.clone())
+    })
+}
+
+fn gets_hints_with(alone: &Trial<'_>, more: &[u32]) -> bool {
+    let grown = alone.with_endpoints(&[more.to_vec()]);
+    grown.quality().is_some()
+}
+
 /// A threshold and what the hints come to at it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TradeOff {
@@ -273,6 +263,7 @@ const MOST_TIME: std::time::Duration = std::time::Duration::from_millis(50);
 /// lower one reaches. The highest thresholds are tried first, and the list ends where plans or time do.
 #[must_use]
 pub fn trade_offs(trial: &Trial<'_>) -> Vec<TradeOff> {
+    let joined = trial.joined();
     let began = std::time::Instant::now();
     let mut found: Vec<TradeOff> = Vec::new();
     let mut next = Some(Threshold::HIGHEST);
@@ -280,7 +271,7 @@ pub fn trade_offs(trial: &Trial<'_>) -> Vec<TradeOff> {
         let Some(threshold) = next.filter(|_| began.elapsed() < MOST_TIME) else {
             break;
         };
-        let Some(quality) = trial.with_threshold(threshold).quality() else {
+        let Some(quality) = joined.with_threshold(threshold).quality() else {
             break;
         };
         let least = Threshold::at_least(quality.worst_overload - ROUNDING);

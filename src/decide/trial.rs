@@ -1,4 +1,4 @@
-//! What a change of a Service would come to: its slices, without hints, decided on in turn until they rest.
+//! What a change of a Service would come to: its slices, decided on in turn until they rest.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
@@ -9,7 +9,7 @@ use super::traffic::{self, by_port};
 use super::{Asked, Decision, Snapshot, Verdict, decide, is_ignored, whole};
 use crate::cluster::annotations::{AnnotationKey, TopologyMode};
 use crate::cluster::service::ServiceRecord;
-use crate::cluster::slice::{Address, AddressType, EndpointRecord, HintSet, Place, SliceRecord};
+use crate::cluster::slice::{Address, EndpointRecord, HintSet, Place, SliceRecord};
 use crate::planner::allocation::Threshold;
 use crate::planner::heuristic::Heuristic;
 use crate::planner::keep::Quality;
@@ -27,8 +27,9 @@ pub struct Trial<'a> {
     name: &'a str,
     settings: &'a Settings,
     service: ServiceRecord,
-    /// One slice for all with the same ports: what is decided does not depend on which of them has an endpoint.
     slices: Vec<SliceRecord>,
+    /// For each set of ports the place of the slice that new endpoints come to.
+    with_ports: Vec<usize>,
     /// Endpoints that were added.
     added: u32,
 }
@@ -40,37 +41,67 @@ impl<'a> Trial<'a> {
     pub fn new(
         snapshot: &'a Snapshot<'a>,
         name: &'a str,
-        address_type: AddressType,
         slices: &[&SliceRecord],
         settings: &'a Settings,
     ) -> Option<Self> {
-        let mut with_ports: Vec<(&SliceRecord, Vec<&SliceRecord>)> = Vec::new();
+        let mut trial = Self {
+            snapshot,
+            name,
+            settings,
+            service: ServiceRecord::clone(snapshot.service()?.service.as_deref()?),
+            slices: Vec::new(),
+            with_ports: Vec::new(),
+            added: 0,
+        };
         let counting = slices.iter().filter(|slice| !slice.ports.is_empty());
         for slice in counting.filter(|slice| !is_ignored(slice, settings)) {
-            let same = |(first, _): &&mut (&SliceRecord, _)| {
-                (&first.ports, &first.port_numbers) == (&slice.ports, &slice.port_numbers)
-            };
-            match with_ports.iter_mut().find(same) {
-                Some((_, slices)) => slices.push(slice),
-                None => with_ports.push((slice, vec![slice])),
+            let is_known = |place: &usize| have_same_ports(&trial.slices[*place], slice);
+            if !trial.with_ports.iter().any(is_known) {
+                trial.with_ports.push(trial.slices.len());
             }
+            trial.slices.push(SliceRecord::clone(slice));
         }
-        let joined = with_ports.iter().enumerate().map(|(number, (_, slices))| {
-            let joined = whole::joined(address_type, slices);
+        Some(trial)
+    }
+
+    /// The same without hints, in one slice for each set of ports: what is decided hardly depends on which of them has an
+    /// endpoint, and this takes less time.
+    #[must_use]
+    pub fn joined(&self) -> Self {
+        let join = |(number, &first): (usize, &usize)| {
+            let first = &self.slices[first];
+            let slices = self
+                .slices
+                .iter()
+                .filter(|slice| have_same_ports(slice, first));
+            let joined = whole::joined(first.address_type, &slices.collect::<Vec<_>>());
             SliceRecord {
                 name: format!("trial-{number}").into(),
                 endpoints: without_duplicates(&joined.endpoints),
                 ..joined
             }
-        });
-        Some(Self {
-            snapshot,
-            name,
-            settings,
-            service: ServiceRecord::clone(snapshot.service()?.service.as_deref()?),
-            slices: joined.collect(),
-            added: 0,
-        })
+        };
+        let slices: Vec<SliceRecord> = self.with_ports.iter().enumerate().map(join).collect();
+        Self {
+            with_ports: (0..slices.len()).collect(),
+            slices,
+            ..self.clone()
+        }
+    }
+
+    /// The same with the slices of one set of ports alone.
+    #[must_use]
+    pub fn only(&self, ports: usize) -> Self {
+        let first = &self.slices[self.with_ports[ports]];
+        let slices = self
+            .slices
+            .iter()
+            .filter(|slice| have_same_ports(slice, first));
+        Self {
+            slices: slices.cloned().collect(),
+            with_ports: vec![0],
+            ..self.clone()
+        }
     }
 
     /// What its decisions follow, where anything opts it in.
@@ -103,11 +134,11 @@ impl<'a> Trial<'a> {
         changed
     }
 
-    /// The same with more ready endpoints: `more[slice][zone]`, by the numbers of [`Trial::slices`] and of the zones.
+    /// The same with more ready endpoints: `more[ports][zone]`, by the numbers of sets of ports and of zones.
     #[must_use]
     pub fn with_endpoints(&self, more: &[Vec<u32>]) -> Self {
         let mut changed = self.clone();
-        for (place, more) in more.iter().enumerate() {
+        for (&place, more) in self.with_ports.iter().zip(more) {
             let zones = (0..).zip(more);
             let new = zones.flat_map(|(zone, &count)| std::iter::repeat_n(zone, count as usize));
             for zone in new {
@@ -133,17 +164,16 @@ impl<'a> Trial<'a> {
         slice.endpoints = endpoints.chain([new]).collect();
     }
 
-    /// Its slices, one for all with the same ports.
-    #[must_use]
-    pub fn slices(&self) -> &[SliceRecord] {
-        &self.slices
+    /// Its slices with different ports, the first of each set.
+    pub fn with_ports(&self) -> impl ExactSizeIterator<Item = &SliceRecord> {
+        self.with_ports.iter().map(|&place| &self.slices[place])
     }
 
     /// Ready endpoints of a slice by zone.
     #[must_use]
-    pub fn ready_in_zones(&self, slice: usize) -> Vec<u32> {
+    pub fn ready_in_zones(&self, slice: &SliceRecord) -> Vec<u32> {
         let mut ready = vec![0; self.snapshot.capacity().capacity.zones.len()];
-        let endpoints = self.slices[slice].endpoints.iter();
+        let endpoints = slice.endpoints.iter();
         for endpoint in endpoints.filter(|endpoint| endpoint.ready) {
             if let Stand::Zone(zone) = self.snapshot.stand(endpoint) {
                 ready[usize::from(zone)] += 1;
@@ -180,6 +210,10 @@ impl<'a> Trial<'a> {
         }
         None
     }
+}
+
+fn have_same_ports(one: &SliceRecord, other: &SliceRecord) -> bool {
+    (&one.ports, &one.port_numbers) == (&other.ports, &other.port_numbers)
 }
 
 /// The slice with the hints that were decided.

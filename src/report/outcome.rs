@@ -214,7 +214,7 @@ impl Outcome {
 
     fn remedy(&self, trial: &Trial<'_>, remedy: &Remedy) -> RemedyReport {
         match remedy {
-            Remedy::Endpoints(more, quality) => {
+            Remedy::Endpoints(more) => {
                 let in_zones = |more: &[u32]| -> BTreeMap<Arc<str>, u32> {
                     let zones = self.capacity.capacity.zones.iter().zip(more);
                     let zones = zones.filter(|(_, more)| **more > 0);
@@ -224,7 +224,7 @@ impl Outcome {
                 };
                 let sum = |zone: usize| more.iter().map(|more| more[zone]).sum();
                 let sum: Vec<u32> = (0..self.weights.len()).map(sum).collect();
-                let behind = trial.slices().iter().zip(more).filter(|_| more.len() > 1);
+                let behind = trial.with_ports().zip(more).filter(|_| more.len() > 1);
                 let behind = behind.filter(|(_, more)| more.iter().any(|more| *more > 0));
                 RemedyReport::Endpoints {
                     endpoints: more.iter().flatten().sum(),
@@ -235,8 +235,6 @@ impl Outcome {
                             zones: in_zones(more),
                         })
                         .collect(),
-                    in_zone_share: quality.in_zone,
-                    worst_overload: quality.worst_overload,
                 }
             }
             Remedy::Threshold(threshold, quality) => RemedyReport::Threshold {

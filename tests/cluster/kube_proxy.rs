@@ -1,6 +1,7 @@
 //! zonewise's model of kube-proxy, judged by kube-proxy's own code: which endpoints of which slices a node uses.
 
 mod cases;
+mod ceiling;
 mod ours;
 mod small;
 

@@ -1,6 +1,6 @@
 //! What holds whatever the cluster looks like, tried on many random ones: the same ones in every run.
 //!
-//! The properties are in `plans`, `overlap`, `decisions`, `rounds`, `traffic`, `quantities`, `json` and `oddities`; `model`
+//! The properties are in `plans`, `overlap`, `decisions`, `rounds`, `cilium`, `remedies`, `traffic`, `quantities`, `json` and `oddities`; `model`
 //! works out a second time, in the plainest way, what must come of the clusters that `cluster` makes up.
 
 #![expect(
@@ -11,6 +11,7 @@
 )]
 
 mod checks;
+mod cilium;
 mod cluster;
 mod decisions;
 mod json;
@@ -20,5 +21,6 @@ mod oddities;
 mod overlap;
 mod plans;
 mod quantities;
+mod remedies;
 mod rounds;
 mod traffic;

@@ -413,14 +413,13 @@ async fn a_slice_that_was_reordered_meanwhile_loses_all_its_hints_and_no_others(
     let mut web = service("web", true);
     web["metadata"]["annotations"][TOPOLOGY_MODE] = "zonewise.dev/Overlap".into();
     let mut stored = slice("web", 3, true);
-    stored["endpoints"][2]["hints"] = Value::Null;
-    stored["endpoints"][2]["conditions"] = json!({"ready": false});
     let server = ApiServer::new();
     let writer = cluster(vec![web], vec![stored.clone()]);
     let mut replica = Replica::start(writer, &server);
     until("it is evaluated", || replica.services("Hints", "") == 1).await;
     stored["metadata"]["resourceVersion"] = "7".into();
     stored["endpoints"].as_array_mut().unwrap().rotate_right(1);
+    stored["endpoints"][0]["hints"] = Value::Null;
     server.stored().slices = vec![stored.clone()];
     replica.applies_service(&service("web", false));
     let conflicts = || {

@@ -43,9 +43,18 @@ impl Ground<'_> {
     }
 
     /// The zones that ready endpoints name behind every port of the request's slice, once that has its part of the
-    /// members' hints.
+    /// members' hints. Ready endpoints that terminate count only where all do: Cilium does not count them as active.
     fn named(&self, members: &[ZoneSet]) -> Named {
-        let serving = self.serving((0..members.len()).map(Backend::behind_all), members);
+        let running = self.named_by(members, |copy| !copy.terminating);
+        if running.busiest().is_some() {
+            return running;
+        }
+        self.named_by(members, |_| true)
+    }
+
+    fn named_by(&self, members: &[ZoneSet], counts: impl Fn(&EndpointRecord) -> bool) -> Named {
+        let all = (0..members.len()).map(Backend::behind_all);
+        let serving = self.serving(all, members, &counts);
         let mut named = Named {
             weights: self.zones.weights.to_vec(),
             serving,
@@ -54,20 +63,22 @@ impl Ground<'_> {
         for group in self.own_ports() {
             let behind = self.set.behind(group);
             if !behind.is_empty() {
-                named.keep_served(&self.serving(behind, members));
+                named.keep_served(&self.serving(behind, members, &counts));
             }
         }
         named
     }
 
-    /// How many ready endpoints name each zone for certain.
+    /// How many of the ready endpoints that count name each zone for certain.
     fn serving<'g>(
         &self,
         backends: impl IntoIterator<Item = Backend<'g>>,
         members: &[ZoneSet],
+        counts: impl Fn(&EndpointRecord) -> bool,
     ) -> Vec<u32> {
         let mut serving = vec![0; self.zones.weights.len()];
-        for backend in backends {
+        let backends = backends.into_iter();
+        for backend in backends.filter(|backend| counts(self.set.used_copy(*backend).record)) {
             if let Some(Serves::Zones(zones)) = self.serves_now(backend, members) {
                 for &zone in zones.zones() {
                     serving[usize::from(zone)] += 1;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::{Ground, Serves, elsewhere};
 use crate::cluster::slice::HintSet;
 use crate::decide::endpoint_set::Member;
+use crate::decide::ports::PortGroup;
 use crate::planner::auto::Origin;
 use crate::planner::overlap::{self, Endpoint, Judged, Refusal};
 use crate::planner::prefer_zone;
@@ -95,18 +96,42 @@ struct Excess<'a> {
     worst_overload: Overload,
 }
 
+/// Behind which ports a plan has to keep the guarantee, where ports are uneven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those that are connected with the request's slice: else it counts on other slices for what these can't do behind
+    /// their other ports.
+    Connected,
+    /// Those of the request's slice, and of slices that share endpoints with it.
+    Shared,
+}
+
 impl Ground<'_> {
-    /// A plan of heuristic Overlap beside what the other slices have; where there is none, or a plan for all is better by
-    /// the margin by which hints give way, the request's part of that.
+    /// A plan of heuristic Overlap that keeps the guarantee behind every connected port, or where there is none, behind those
+    /// of the request's slice.
     fn overlap(&self) -> Result<Vec<ZoneSet>, Reason> {
+        match self.overlap_behind(Scope::Connected) {
+            Err(reason)
+                if !self.ports.is_empty()
+                    && !matches!(reason, Reason::SiblingsOutOfStep { .. }) =>
+            {
+                self.overlap_behind(Scope::Shared)
+            }
+            planned => planned,
+        }
+    }
+
+    /// A plan beside what the other slices have; where there is none, or a plan for all is better by the margin by which hints
+    /// give way, the request's part of that.
+    fn overlap_behind(&self, scope: Scope) -> Result<Vec<ZoneSet>, Reason> {
         let is_stored = |member: &Member<'_>| self.stored(member).is_some();
         let beside = if self.set.members().iter().any(is_stored) {
-            let planned = self.plan_overlap(is_stored).ok();
+            let planned = self.plan_overlap(is_stored, scope).ok();
             planned.filter(|hints| self.bears_now(hints))
         } else {
             None
         };
-        let whole = self.plan_overlap(|_| false);
+        let whole = self.plan_overlap(|_| false, scope);
         match (beside, whole) {
             (Some(beside), Ok(whole)) => {
                 let quality = |hints: &[ZoneSet]| self.judge(0..hints.len(), hints).quality();
@@ -129,16 +154,20 @@ impl Ground<'_> {
 
     /// A plan that keeps the guarantee behind each port: where ports are uneven, one for each set of slices that have the
     /// same, if those keep it together too.
-    fn plan_overlap(&self, is_fixed: impl Fn(&Member<'_>) -> bool) -> Result<Vec<ZoneSet>, Reason> {
+    fn plan_overlap(
+        &self,
+        is_fixed: impl Fn(&Member<'_>) -> bool,
+        scope: Scope,
+    ) -> Result<Vec<ZoneSet>, Reason> {
         let all: Vec<usize> = (0..self.origins.len()).collect();
         if !self.ports.is_empty()
-            && let Some(hints) = self.plan_parts(&is_fixed)?
-            && self.excess(&hints).is_none()
+            && let Some(hints) = self.plan_parts(&is_fixed, scope)?
+            && self.excess_behind(&hints, scope).is_none()
         {
             return Ok(hints);
         }
         let hints = self.plan_together(&all, &is_fixed)?;
-        match self.excess(&hints) {
+        match self.excess_behind(&hints, scope) {
             None => Ok(hints),
             Some(excess) => Err(excess.port.map_or_else(
                 || self.no_overlap(all.len()),
@@ -151,6 +180,7 @@ impl Ground<'_> {
     fn plan_parts(
         &self,
         is_fixed: &impl Fn(&Member<'_>) -> bool,
+        scope: Scope,
     ) -> Result<Option<Vec<ZoneSet>>, Reason> {
         let members = self.set.members();
         let mut hints: Vec<ZoneSet> = members
@@ -158,7 +188,7 @@ impl Ground<'_> {
             .map(|member| self.stored(member).unwrap_or_default())
             .collect();
         let behind_own: BTreeSet<usize> = self
-            .shared_ports()
+            .ports_in(scope)
             .flat_map(|group| self.set.behind(group))
             .map(|backend| backend.member)
             .collect();
@@ -264,9 +294,20 @@ impl Ground<'_> {
         prefer_zone::hints(&self.zones.weights, endpoints)
     }
 
+    fn ports_in(&self, scope: Scope) -> Box<dyn Iterator<Item = &PortGroup<'_>> + '_> {
+        match scope {
+            Scope::Connected => Box::new(self.connected_ports()),
+            Scope::Shared => Box::new(self.shared_ports()),
+        }
+    }
+
     /// What is too much once all slices have their part: behind one of the ports of the request's slice and of those that
     /// share endpoints with it, where ports are uneven, else for all endpoints.
     fn excess(&self, hints: &[ZoneSet]) -> Option<Excess<'_>> {
+        self.excess_behind(hints, Scope::Shared)
+    }
+
+    fn excess_behind(&self, hints: &[ZoneSet], scope: Scope) -> Option<Excess<'_>> {
         let excess_of = |judged: Judged, port| {
             (!judged.meets).then(|| Excess {
                 port,
@@ -276,7 +317,7 @@ impl Ground<'_> {
         if self.ports.is_empty() {
             return excess_of(self.judge(0..hints.len(), hints), None);
         }
-        self.shared_ports().find_map(|group| {
+        self.ports_in(scope).find_map(|group| {
             let behind = self.set.behind(group);
             let members = behind.iter().map(|backend| backend.member);
             excess_of(self.judge(members, hints), Some(group.name()))

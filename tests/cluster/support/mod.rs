@@ -5,6 +5,9 @@
 
 pub mod audit;
 pub mod control_plane;
+#[path = "../../support/dice.rs"]
+#[allow(dead_code, reason = "the tests of the library use the rest")]
+pub mod dice;
 pub mod endpoint;
 #[path = "../../support/for_all.rs"]
 #[allow(dead_code, reason = "the tests of the library use the rest")]

@@ -602,3 +602,23 @@ fn a_hint_that_a_homeless_endpoint_has_is_given_up_where_it_is_in_the_way() {
     let stored = with_hints(slice("xaab"), "a a a b");
     assert_eq!(world.stored_hints(&stored, Some(&stored)), "b a a b");
 }
+
+#[test]
+fn a_slice_counts_on_others_for_nothing_that_they_cannot_do_behind_ports_that_it_lacks() {
+    let mut world = overlap();
+    world.objects.nodes.clear();
+    world.add(node("node-a", Some("a"), "4"));
+    world.add(node("node-b", Some("b"), "4"));
+    let with_grpc = |name, zones, first| {
+        let mut slice = slice_from(name, zones, first);
+        let grpc = json!({"name": "grpc", "protocol": "TCP", "port": 9090});
+        slice["ports"].as_array_mut().expect("ports").push(grpc);
+        slice
+    };
+    let first = with_hints(with_grpc("web-1", "aaaa", 3), "a a b b");
+    world.add(first);
+    world.add(with_grpc("web-3", "ba", 7));
+    // With both for zone b, web-3 would have to serve zone a twice, which leaves grpc too little for b.
+    let second = slice_from("web-2", "bb", 1);
+    assert_eq!(world.stored_hints(&second, None), "b a");
+}

@@ -13,6 +13,8 @@ use crate::dice::Dice;
 
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+
 /// The bytes of a review, the settings that it is answered with, and what the cluster has stored.
 pub struct Review {
     pub body: Vec<u8>,
@@ -60,6 +62,7 @@ fn settings(dice: &mut Dice) -> Settings {
         14..24 => settings.default_mode = Some(dice.pick(&Heuristic::ALL)),
         24..28 => settings.threshold = Threshold::from_millionths(500_000),
         28 => settings.own_service = Some("shop/web".to_owned()),
+        44..46 => settings.ignored_slice_managers = vec![MANAGER.to_owned()],
         _ => {}
     }
     settings
@@ -221,6 +224,9 @@ fn manage(dice: &mut Dice, slice: &mut Value) {
     slice["metadata"]["generation"] = json!(1);
     if dice.one_in(4) {
         return;
+    }
+    if slice["metadata"]["labels"].is_object() {
+        slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = MANAGER.into();
     }
     slice["metadata"]["annotations"] = json!({TRIGGER_TIME: "2026-01-01T00:00:01Z"});
     let trigger = json!({".": {}, format!("f:{TRIGGER_TIME}"): {}});

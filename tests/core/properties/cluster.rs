@@ -334,15 +334,19 @@ pub fn service_json() -> Value {
 }
 
 impl World {
-    /// A store that holds it.
-    pub fn load(&self) -> Writer {
-        let objects = Objects {
+    /// Its objects.
+    pub fn objects(&self) -> Objects {
+        Objects {
             namespaces: Vec::new(),
             nodes: self.nodes.iter().map(Node::to_json).collect(),
             services: vec![service_json()],
             slices: self.slices.iter().map(Slice::to_json).collect(),
-        };
-        objects.load(StoreRules::default(), now())
+        }
+    }
+
+    /// A store that holds it.
+    pub fn load(&self) -> Writer {
+        self.objects().load(StoreRules::default(), now())
     }
 
     /// Decides on every slice, each beside the others as they are stored.

@@ -441,7 +441,7 @@ fn the_sample_names_what_is_left_out_and_tells_one_from_several() {
         "worker-c3 (NotReady)",
         "worker-new (Settling: new, and still without zone or CPU)",
         "2 ready endpoints for 3 zones, and each zone needs one of its own; 2 more ready endpoints would do.",
-        "Endpoints 10.1.0.66, 10.1.0.67, 10.1.0.68 have no zone",
+        "Endpoints 10.1.0.66, 10.1.0.67, 10.1.0.68 have no known zone",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
@@ -455,9 +455,8 @@ fn the_sample_names_what_is_left_out_and_tells_one_from_several() {
     ]);
     let partners: Value = serde_json::from_str(assert_success(&partners)).unwrap();
     assert_eq!(
-        partners["services"][0]["inZoneShare"],
-        Value::Null,
-        "nobody knows where the endpoints are"
+        partners["services"][0]["inZoneShare"], 0.0,
+        "endpoints of no known zone count in none"
     );
 }
 
@@ -587,7 +586,7 @@ fn of_an_address_with_two_copies_the_one_that_counts_has_the_node_hints() {
 }
 
 #[test]
-fn ports_that_differ_are_told_of() {
+fn ports_that_differ_have_tables_of_their_own() {
     let metrics = serde_json::json!([{"name": "metrics", "port": 9090, "protocol": "TCP"}]);
     let other = web_in_b("web-2").with("/ports", metrics);
     let both = cluster::sample() + "---\n" + &yaml(&balanced()) + "---\n" + &yaml(&other);
@@ -600,8 +599,12 @@ fn ports_that_differ_are_told_of() {
         };
         let report: Value = serde_json::from_str(&explain(&["-o", "json"])).unwrap();
         assert_eq!(report["services"][0]["portsDiffer"], differ);
-        let told = flowing(&explain(&[])).contains("these figures are of all ports together");
-        assert_eq!(told, differ);
+        let ports = report["services"][0]["ports"].as_array().unwrap();
+        assert_eq!(ports.len(), if differ { 2 } else { 0 });
+        let text = explain(&[]);
+        for heading in ["  Behind port http\n", "  Behind port metrics\n"] {
+            assert_eq!(text.contains(heading), differ, "{text}");
+        }
     }
 }
 
