@@ -364,7 +364,7 @@ impl Report {
 /// How many Services are opted in, also where their annotation can't be used.
 fn opted_in(cluster: &Cluster, settings: &Settings) -> usize {
     let names = cluster.service_names();
-    let is_opted_in = |name: &&Box<str>| {
+    let is_opted_in = |name: &str| {
         let snapshot = Snapshot::take(cluster, Some(name));
         let service = snapshot
             .service()
@@ -373,7 +373,7 @@ fn opted_in(cluster: &Cluster, settings: &Settings) -> usize {
             who_asks(name, service, snapshot.namespace(), settings).is_some()
         })
     };
-    names.iter().filter(is_opted_in).count()
+    names.iter().filter(|name| is_opted_in(name)).count()
 }
 
 /// A slice and its place among all.

@@ -352,9 +352,9 @@ fn remedy_in_words(remedy: &RemedyReport) -> String {
             let more = words::count(*endpoints as usize, "more ready endpoint");
             let mut parts: Vec<String> = Vec::new();
             for each in by_ports {
-                let ports = behind(&each.ports);
+                let place = behind(&each.ports);
                 let zones = each.zones.iter();
-                parts.extend(zones.map(|(zone, more)| format!("{more} in {zone} behind {ports}")));
+                parts.extend(zones.map(|(zone, more)| format!("{more} in {zone} behind {place}")));
             }
             if by_ports.is_empty() {
                 parts.extend(zones.iter().map(|(zone, more)| format!("{more} in {zone}")));

@@ -24,8 +24,8 @@ const MOST_MISSPELT: usize = 10;
 /// What may be wrong with nodes: cordoned ones, empty zone labels, and zones that may be one.
 pub(super) fn of_nodes(nodes: &[Value], capacity: &MeasuredCapacity) -> Vec<String> {
     let zones = &capacity.capacity.zones;
-    let notes = [cordoned(nodes, capacity), empty_labels(nodes)];
-    notes.into_iter().flatten().chain(alike(zones)).collect()
+    let found = [cordoned(nodes, capacity), empty_labels(nodes)];
+    found.into_iter().flatten().chain(alike(zones)).collect()
 }
 
 fn name(object: &Value) -> &str {
@@ -63,20 +63,20 @@ fn cordoned(nodes: &[Value], capacity: &MeasuredCapacity) -> Option<String> {
     };
     let zones = &capacity.capacity.zones;
     let in_use: Vec<&Zone> = zones.iter().filter(is_in_use).collect();
-    let mut note = format!(
+    let counted = format!(
         "The CPU of cordoned nodes counts: {}.",
         words::first(&names)
     );
-    if !in_use.is_empty() && in_use.len() < zones.len() {
-        let shut = zones.iter().filter(|zone| !is_in_use(zone));
-        let shut: Vec<&str> = shut.map(|zone| &*zone.name).collect();
-        note += &format!(
-            " To keep no endpoints for {}, annotate Services with {ZONE_WEIGHTS}: \"{}\".",
-            words::first(&shut),
-            weights(&in_use)
-        );
+    if in_use.is_empty() || in_use.len() == zones.len() {
+        return Some(counted);
     }
-    Some(note)
+    let shut = zones.iter().filter(|zone| !is_in_use(zone));
+    let shut: Vec<&str> = shut.map(|zone| &*zone.name).collect();
+    Some(format!(
+        "{counted} To keep no endpoints for {}, annotate Services with {ZONE_WEIGHTS}: \"{}\".",
+        words::first(&shut),
+        weights(&in_use)
+    ))
 }
 
 /// The zones with their CPU in the smallest whole numbers, as the annotation has them.

@@ -86,31 +86,23 @@ fn complete<'a, T: WireText>(
     object: &'a EndpointSlice<T>,
     source: impl Fn(usize, &'a Endpoint<T>) -> Option<&'a Endpoint<T>>,
 ) -> Option<Vec<Wanted<'a, T>>> {
-    let hints_of = |(place, endpoint): (usize, &'a Loose<Endpoint<T>>)| {
-        let endpoint = endpoint.get()?;
-        let source = source(place, endpoint).filter(|source| is_hinted(source));
-        Some((
-            endpoint.is_ready(),
-            source.and_then(|source| source.hints.get()),
-        ))
+    let endpoints = || object.endpoints.items().iter().map(Loose::get).enumerate();
+    let hints_of = |(place, endpoint): (usize, Option<&'a Endpoint<T>>)| {
+        let source = source(place, endpoint?).filter(|source| is_hinted(source));
+        source.and_then(|source| source.hints.get())
     };
-    let endpoints = object.endpoints.items().iter().enumerate();
-    let hints: Vec<Option<(bool, Option<&Hints<T>>)>> = endpoints.map(hints_of).collect();
-    let ready = hints.iter().flatten().filter(|(is_ready, _)| *is_ready);
-    let ready: Vec<&Hints<T>> = ready.map(|(_, hints)| *hints).collect::<Option<_>>()?;
+    let is_ready = |endpoint: Option<&Endpoint<T>>| endpoint.is_some_and(Endpoint::is_ready);
+    let ready = endpoints().filter(|(_, endpoint)| is_ready(*endpoint));
+    let ready: Vec<&Hints<T>> = ready.map(hints_of).collect::<Option<_>>()?;
     let zones = |hints: &'a Hints<T>| hints.for_zones.items().iter().filter_map(name);
     let named: HashSet<&str> = ready.iter().copied().flat_map(zones).collect();
-    let wanted = |hints: &Option<(bool, Option<&'a Hints<T>>)>| {
-        let (is_ready, hints) = (*hints)?;
-        let own = hints.filter(|hints| is_ready || zones(hints).all(|zone| named.contains(zone)));
-        own.or(ready.first().copied())
+    let wanted = |(place, endpoint): (usize, Option<&'a Endpoint<T>>)| {
+        let hints = hints_of((place, endpoint))
+            .filter(|hints| is_ready(endpoint) || zones(hints).all(|zone| named.contains(zone)));
+        let hints = hints.or(ready.first().copied().filter(|_| endpoint.is_some()));
+        hints.map_or(Wanted::Nothing, Wanted::Exactly)
     };
-    let wanted = hints.iter().map(wanted);
-    Some(
-        wanted
-            .map(|hints| hints.map_or(Wanted::Nothing, Wanted::Exactly))
-            .collect(),
-    )
+    Some(endpoints().map(wanted).collect())
 }
 
 /// Whether no name is longer than any zone's or node's. Longer ones are stored nowhere, and duplicates of an endpoint would

@@ -56,8 +56,8 @@ impl Case {
                 "annotations": {"service.kubernetes.io/topology-mode": mode}},
             "spec": {"clusterIP": "10.96.0.1"},
         });
-        let mut slices: Vec<Value> = (0..1 + dice.below(2)).map(slice).collect();
-        for number in 0..1 + dice.below(14) {
+        let mut slices: Vec<Value> = (0..=dice.below(2)).map(slice).collect();
+        for number in 0..=dice.below(14) {
             let place = dice.below(slices.len());
             let endpoint = endpoint(dice, zones, number);
             slices[place]["endpoints"]
@@ -110,7 +110,7 @@ impl Case {
             .objects
             .slices
             .iter()
-            .flat_map(|slice| slice["endpoints"].as_array());
+            .filter_map(|slice| slice["endpoints"].as_array());
         let ready = endpoints
             .flatten()
             .filter(|e| e["conditions"]["ready"] == true);
