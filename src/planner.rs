@@ -17,7 +17,7 @@
 //! | [`prefer_zone`] | heuristic PreferZone: own zones alone |
 //! | [`kube_proxy`] | what kube-proxy in a zone does with the hints |
 //! | [`reason`] | why there are no hints, in a word and in a sentence |
-//! | [`remedy`] | what would help a Service that gets no hints |
+//! | [`zoneless`] | ready endpoints of no known zone, why, and what to do |
 //! | [`zone_set`] | the zones that one endpoint is hinted for |
 //! | [`zone_weights`] | weights that a person gives zones |
 //! | [`decimal`] | decimals as whole millionths |
