@@ -109,7 +109,9 @@ pub async fn unready_endpoints(scene: &Scene<'_>) {
     one_pod_fails(scene, "node-b").await;
     let slices = scene.slices_with_ready("web", 9).await;
     let unready = endpoints(&slices).filter(|endpoint| !is_ready(endpoint));
-    assert_eq!(unready.count(), 1, "{}", describe(&slices));
+    let unready: Vec<_> = unready.collect();
+    assert_eq!(unready.len(), 1, "{}", describe(&slices));
+    assert!(unready[0].hints.is_some(), "{}", describe(&slices));
     assert_hinted(&slices, [3, 3, 3]);
 
     scene.auto_by_hand("hand").await;

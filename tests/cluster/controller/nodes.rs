@@ -85,7 +85,11 @@ async fn told_last_of(stage: &Stage, services: &[String], reason: &str) {
 
 pub async fn new_nodes_and_a_freeze() {
     let mut stage = Stage::start([4, 4, 10]).await;
-    let replica = stage.replica("z-1").with("--node-grace", "30s");
+    // Long enough for all nodes to become NotReady, on a busy machine too.
+    let replica = stage
+        .replica("z-1")
+        .with("--node-grace", "30s")
+        .with("--drift-gather", "4s");
     stage.enter(&replica).await;
     stage.leader(&[&replica]).await;
     let services = names(6);
@@ -110,7 +114,7 @@ pub async fn new_nodes_and_a_freeze() {
     ready(&stage, &gone, "False").await;
     metric_is(&replica, "zonewise_frozen", &[], 1.0).await;
     // Longer than changes of capacity are gathered.
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     metric_is(&replica, "zonewise_frozen", &[], 1.0).await;
     ready(&stage, &gone, "True").await;
     metric_is(&replica, "zonewise_frozen", &[], 0.0).await;

@@ -59,15 +59,16 @@ pub fn node_hints(endpoint: &Endpoint) -> Vec<&str> {
 }
 
 /// How many addresses are hinted for each zone, if all is as a plan of Auto must be: every ready endpoint has one zone
-/// hint and no node hint, copies of an address have the same, and no other endpoint has any.
+/// hint and no node hint, copies of an address have the same, and endpoints that are not ready name only zones that ready
+/// ones name.
 pub fn hinted(slices: &[EndpointSlice]) -> Result<[usize; 3], String> {
     let mut zone_of: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut not_ready: Vec<(&str, &str)> = Vec::new();
     for endpoint in endpoints(slices) {
         let address = endpoint.addresses[0].as_str();
         let zones = zone_hints(endpoint);
         match (is_ready(endpoint), zones.as_slice()) {
-            (false, []) => {}
-            (false, _) => return Err(format!("{address} is not ready and has a hint")),
+            (false, zones) => not_ready.extend(zones.iter().map(|zone| (address, *zone))),
             (true, [zone]) if ZONES.contains(zone) => {
                 if zone_of
                     .insert(address, zone)
@@ -81,6 +82,10 @@ pub fn hinted(slices: &[EndpointSlice]) -> Result<[usize; 3], String> {
         if !node_hints(endpoint).is_empty() {
             return Err(format!("{address} has a node hint"));
         }
+    }
+    let is_named = |zone: &str| zone_of.values().any(|named| *named == zone);
+    if let Some((address, zone)) = not_ready.into_iter().find(|(_, zone)| !is_named(zone)) {
+        return Err(format!("{address} is not ready and alone names {zone}"));
     }
     Ok(ZONES.map(|zone| zone_of.values().filter(|hinted| **hinted == zone).count()))
 }

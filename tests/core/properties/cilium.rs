@@ -109,19 +109,13 @@ fn no_zone_is_left_without_a_usable_backend_while_there_is_one() {
             "service.kubernetes.io/topology-mode",
             mode,
         );
-        let report = rest(objects);
-        let slices = || report.services.iter().flat_map(|service| &service.stored);
-        let slices: Vec<Value> = slices().cloned().collect();
+        let slices = rest(objects).slices;
         let kinds: BTreeSet<String> = slices
             .iter()
             .map(|slice| format!("{} {}", slice["addressType"], slice["ports"]))
             .collect();
-        let zones = report
-            .capacity
-            .zones
-            .iter()
-            .map(|zone| zone.name.to_string());
-        let zones: Vec<String> = zones.chain(["zone-gone".to_owned()]).collect();
+        let zones = world.nodes.iter().filter_map(|node| node.zone.clone());
+        let zones: BTreeSet<String> = zones.chain(["zone-gone".to_owned()]).collect();
         for slice in &slices {
             let family = slice["addressType"].as_str().expect("it is text");
             for port in slice["ports"].as_array().into_iter().flatten() {

@@ -445,10 +445,17 @@ const ZONES: [&str; 6] = [
     "zone-without-nodes",
 ];
 
+const MOST_PODS: usize = 40;
+
 /// Clusters with two to four zones, or rarely one, with a Service of up to four slices and 40 pods, some of which stand
 /// twice as one of `twins` says, and none of which is hinted.
 pub fn worlds(twins: &'static [Twin]) -> impl Strategy<Value = World> {
-    worlds_with(ports(), twins)
+    worlds_with(ports(), twins, MOST_PODS)
+}
+
+/// The same with few pods, for what takes long.
+pub fn small_worlds(twins: &'static [Twin]) -> impl Strategy<Value = World> {
+    worlds_with(ports(), twins, 12)
 }
 
 /// The same with slices of which some have the same number of one port and other numbers of another, as while the ports
@@ -461,18 +468,19 @@ pub fn worlds_with_changing_ports(twins: &'static [Twin]) -> impl Strategy<Value
         Ports::HttpAndGrpc,
         Ports::HttpAndGrpcOnAnotherNumber,
     ];
-    worlds_with(select(ports), twins)
+    worlds_with(select(ports), twins, MOST_PODS)
 }
 
 fn worlds_with(
     ports: impl Strategy<Value = Ports>,
     twins: &'static [Twin],
+    most_pods: usize,
 ) -> impl Strategy<Value = World> {
     (
         nodes(),
         vec((family(), ports), 1..=4),
         any::<bool>(),
-        vec(pod(twins), 0..=40),
+        vec(pod(twins), 0..=most_pods),
         0u8..10,
     )
         .prop_map(|((zones, nodes), kinds, all_alike, pods, luck)| {
