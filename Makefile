@@ -49,7 +49,7 @@ wait_for_it = while kill -0 $$! 2>/dev/null; do sleep 1; (( SECONDS % 20 )) || e
 # Builds the program of a Go package (with flags) at the version that its folder is named after. An interrupted build leaves nothing.
 go_install = @mkdir -p $(@D); set -m; GOBIN=$(abspath $(@D)) go install -trimpath -ldflags '-s -w' $(2) $(1)@$(notdir $(@D)) & $(wait_for_it)
 
-.PHONY: help demo test test-cluster ci full-size controlplane chart-tools chart-readme quantities lint docs bench simulate-bench memory-bench image clean
+.PHONY: help demo test test-cluster ci full-size controlplane chart-tools chart-readme quantities lint docs bench simulate-bench replica-table memory-bench image clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,6 +149,10 @@ bench: ## Compare speed with a Go peer and a handler that only reads (needs wrk)
 
 simulate-bench: ## Compare hints on random traces with Kubernetes' own (ARGS of `zonewise simulate`)
 	@benches/simulate.sh $(ARGS)
+
+replica-table: ## Write the table of docs/heuristics.md: hints by number of pods, with Kubernetes' own
+	@cd benches/peers && go run . replicas >../../tests/vectors/replicas.jsonl
+	@GOLDEN_WRITE=1 cargo test --quiet --test core replica_table
 
 memory-bench: $(CONTROLPLANE) ## Compare a replica's memory on a large cluster with controller-runtime's caches (Linux)
 	@ZONEWISE_CONTROLPLANE=$(abspath $(CONTROLPLANE)) benches/memory.sh

@@ -35,15 +35,15 @@ impl Mode {
     }
 }
 
-/// What is said of people's own annotations and hints.
+/// How invalid annotations and hints that a person writes are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Validation {
-    /// Nothing.
+    /// They are not checked.
     #[default]
     Off,
-    /// Whoever makes a mistake is warned.
+    /// The person gets a warning.
     Warn,
-    /// A write whose author made a mistake with it is refused.
+    /// A write that makes a fault is refused.
     Enforce,
 }
 
@@ -52,7 +52,7 @@ pub enum Validation {
 pub struct Settings {
     /// What is done with decisions.
     pub mode: Mode,
-    /// What is said of people's own annotations and hints.
+    /// How invalid annotations and hints that a person writes are handled.
     pub validation: Validation,
     /// The overload threshold.
     pub threshold: Threshold,

@@ -22,6 +22,7 @@ Commands:
   serve      answer admission reviews of EndpointSlices at POST /mutate with Kubernetes' hints
   addhints   time Kubernetes' AddHints, one JSON line for each number of endpoints
   review     write the admission review that an API server sends for an EndpointSlice update
+  replicas   write Kubernetes' hints for 2 to 15 pods that are spread evenly over 2 to 4 zones, one JSON line each
   replay     play traces of zonewise simulate through Kubernetes' EndpointSlice reconciler, and measure its hints
   fill       make the Nodes, Services and EndpointSlices of a large cluster
   caches     hold a cluster's Nodes, Services and EndpointSlices in controller-runtime's caches
@@ -36,6 +37,7 @@ var commands = map[string]command{
 	"serve":    runServe,
 	"addhints": runAddHints,
 	"review":   runReview,
+	"replicas": runReplicas,
 	"replay":   runReplay,
 	"fill":     runFill,
 	"caches":   runCaches,
@@ -56,7 +58,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command given; it is one of serve, addhints, review, replay, fill and caches")
+		return errors.New("no command given; it is one of serve, addhints, review, replicas, replay, fill and caches")
 	}
 	switch args[0] {
 	case "help", "-h", "--help":
@@ -65,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("unknown command %q; it is one of serve, addhints, review, replay, fill and caches", args[0])
+		return fmt.Errorf("unknown command %q; it is one of serve, addhints, review, replicas, replay, fill and caches", args[0])
 	}
 	return command(ctx, args[1:], out)
 }

@@ -46,8 +46,7 @@ pub struct Args {
     source: SourceArgs,
     #[command(flatten)]
     decisions: DecisionArgs,
-    /// What people are told who write annotations or hints that can't be right, on /validate: nothing, a warning, or that
-    /// their write is refused
+    /// How /validate handles invalid annotations or hints that a person writes
     #[arg(
         long,
         env = "ZONEWISE_VALIDATION",

@@ -23,6 +23,8 @@ pub const MODE: &str = "zonewise.dev/mode";
 
 /// The annotations of zonewise's own that a Service may have.
 pub const ON_SERVICES: [&str; 2] = [OVERLOAD_THRESHOLD, ZONE_WEIGHTS];
+/// The annotations of zonewise's own that a Namespace may have.
+pub const ON_NAMESPACES: [&str; 3] = [OVERLOAD_THRESHOLD, ZONE_WEIGHTS, MODE];
 
 /// What values and annotations of zonewise's own begin with.
 pub const OWN_PREFIX: &str = "zonewise.dev/";
@@ -38,25 +40,39 @@ pub fn own_keys<T: WireText>(metadata: Option<&Metadata<T>>) -> impl Iterator<It
 /// What is wrong with an own key that no Service may have, as a sentence without its full stop; nothing where one may.
 #[must_use]
 pub fn misplaced_on_service(key: &str) -> Option<String> {
-    if ON_SERVICES.contains(&key) {
-        return None;
-    }
     if key == MODE {
         return Some(format!(
             "{MODE} is for Namespaces; on a Service it does nothing"
         ));
     }
-    let name = |key: &'static str| key.strip_prefix(OWN_PREFIX).unwrap_or(key);
-    let known = ON_SERVICES.map(name);
-    let meant = words::nearest(key.strip_prefix(OWN_PREFIX).unwrap_or(key), known);
+    unknown(key, &ON_SERVICES, "Services")
+}
+
+/// The same for an own key on a Namespace.
+#[must_use]
+pub fn misplaced_on_namespace(key: &str) -> Option<String> {
+    unknown(key, &ON_NAMESPACES, "Namespaces")
+}
+
+/// Names the key that may be meant, unless `key` is one of `known`, the keys of objects of `kinds`.
+fn unknown(key: &str, known: &[&str], kinds: &str) -> Option<String> {
+    if known.contains(&key) {
+        return None;
+    }
+    let known = known.iter().map(|key| without_prefix(key));
+    let meant = words::nearest(without_prefix(key), known.clone());
     let key = words::at_most(key, 100);
     Some(match meant {
         Some(meant) => format!("there is no annotation {key}; {OWN_PREFIX}{meant} may be meant"),
         None => format!(
-            "there is no annotation {key}; Services may have {}",
-            known.join(" and ")
+            "there is no annotation {key}; {kinds} may have {}",
+            known.collect::<Vec<_>>().join(", ")
         ),
     })
+}
+
+fn without_prefix(key: &str) -> &str {
+    key.strip_prefix(OWN_PREFIX).unwrap_or(key)
 }
 
 /// A value of the topology annotation.
@@ -157,6 +173,13 @@ impl Annotations {
         let parameters = [threshold, weights].into_iter().flatten();
         let parameters = parameters.map(|invalid| Invalid::clone(invalid));
         self.unknown_heuristic().into_iter().chain(parameters)
+    }
+
+    /// Those of a Namespace's annotations that can't be used.
+    pub fn mistakes_on_namespace(&self) -> impl Iterator<Item = Invalid> {
+        let mode = self.mode.as_ref().and_then(|said| said.as_ref().err());
+        self.mistakes()
+            .chain(mode.map(|invalid| Invalid::clone(invalid)))
     }
 
     /// The topology annotation, if it names a heuristic of zonewise's that there is none of.

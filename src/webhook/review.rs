@@ -268,21 +268,24 @@ impl<'a> Request<'a> {
         self.object.slice.get().filter(|_| is_slice)
     }
 
-    /// The texts of the Service that is created or updated and of the one that is stored, where the request is about a v1
-    /// Service.
+    /// The texts of the object that is created or updated and of the stored one, if it is a v1 object of this `kind` in the
+    /// core group.
     #[must_use]
-    pub fn service(&self) -> Option<[&'a str; 2]> {
-        self.writes("", "Service").then_some(self.texts)
+    pub fn core(&self, kind: &str) -> Option<[&'a str; 2]> {
+        self.writes("", kind).then_some(self.texts)
     }
 
     /// Whether it creates or updates an object of this kind, version v1.
     fn writes(&self, group: &str, kind: &str) -> bool {
-        let is_it = self.kind.group == group && self.kind.version == "v1" && self.kind.kind == kind;
         let whole = self.sub_resource.is_empty();
-        is_it && whole && self.operation() != Operation::Other
+        self.is_about(group, kind) && whole && self.operation() != Operation::Other
     }
 
-    /// The object's `namespace/name`, the name being empty where it is yet to be generated.
+    fn is_about(&self, group: &str, kind: &str) -> bool {
+        self.kind.group == group && self.kind.version == "v1" && self.kind.kind == kind
+    }
+
+    /// The object's `namespace/name`, or a Namespace's name. The name is empty where it is yet to be generated.
     #[must_use]
     pub fn object_name(&self) -> String {
         let metadata = self
@@ -291,7 +294,12 @@ impl<'a> Request<'a> {
             .get()
             .and_then(|object| object.metadata.get());
         let name = metadata.and_then(|metadata| metadata.name.text());
-        format!("{}/{}", self.namespace, name.unwrap_or_default())
+        let name = name.unwrap_or_default();
+        // The API server gives a Namespace's own name as the namespace of the request.
+        if self.is_about("", "Namespace") {
+            return name.to_owned();
+        }
+        format!("{}/{name}", self.namespace)
     }
 
     /// Whether the object is being deleted.
@@ -486,21 +494,22 @@ mod tests {
     }
 
     #[test]
-    fn of_a_service_the_texts_are_given_and_of_a_part_of_one_nothing() {
-        let service = |kind: &str, part: &str| {
+    fn texts_are_of_the_kind_that_is_wanted_and_of_no_part_of_one() {
+        let written = |kind: &str, part: &str| {
             format!(
                 r#"{{"request":{{"uid":"u","kind":{{"version":"v1","kind":"{kind}"}},"subResource":"{part}",
                     "operation":"UPDATE","namespace":"shop","object": {{"metadata":{{"name":"web"}}}} ,"oldObject":null}}}}"#
             )
         };
-        let body = service("Service", "");
-        let request = parse(body.as_bytes()).unwrap();
         let object = r#"{"metadata":{"name":"web"}}"#;
-        assert_eq!(request.service(), Some([object, "null"]));
-        assert_eq!(request.object_name(), "shop/web");
-        for (kind, part) in [("Service", "status"), ("Pod", "")] {
-            let body = service(kind, part);
-            assert_eq!(parse(body.as_bytes()).unwrap().service(), None);
+        for (kind, name) in [("Service", "shop/web"), ("Namespace", "web")] {
+            let body = written(kind, "");
+            let request = parse(body.as_bytes()).unwrap();
+            assert_eq!(request.core(kind), Some([object, "null"]));
+            assert_eq!(request.core("Pod"), None);
+            assert_eq!(request.object_name(), name);
+            let body = written(kind, "status");
+            assert_eq!(parse(body.as_bytes()).unwrap().core(kind), None);
         }
     }
 }

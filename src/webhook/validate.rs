@@ -1,9 +1,9 @@
-//! `/validate`: what is wrong with annotations and hints that a person writes, told in time. Nothing is written and nobody
-//! asked.
+//! `/validate`: checks the annotations and hints that a person writes. It changes nothing and calls nothing.
 //!
-//! A fault is a warning, or with `--validation enforce` a refusal where the write itself makes it. Programs are neither
-//! warned nor refused anything: their writes are not even looked at.
+//! A fault is a warning, or with `--validation enforce` a refusal if this write makes it. Writes of programs are not checked.
 
+mod annotations;
+mod namespace;
 mod service;
 mod slice;
 
@@ -127,8 +127,11 @@ fn judge(
     if request.is_of_deleted() {
         return Err(NotJudged("BeingDeleted"));
     }
-    if let Some(texts) = request.service() {
+    if let Some(texts) = request.core("Service") {
         return service::faults(request, texts, cluster, settings);
+    }
+    if let Some(texts) = request.core("Namespace") {
+        return namespace::faults(texts, settings);
     }
     let slice = request.slice().ok_or(NotJudged("OtherKind"))?;
     slice::faults(request, slice, cluster, settings)

@@ -150,6 +150,7 @@ fn edges() -> Vec<Value> {
         json!({"shutdownDelaySeconds": 86400, "terminationGracePeriodSeconds": 86411}),
         json!({"excludedNodeLabels": []}),
         json!({"excludedNodeLabels": ["a", "b.example/c_D"]}),
+        json!({"ignoredSliceManagers": ["A", "endpointslice-mesh-controller.cilium.io", "a_b-c.d"]}),
         json!({"ports": {"webhook": 1, "metrics": 65535}}),
     ];
     edges.extend(each(
@@ -249,6 +250,11 @@ fn the_chart_refuses_what_the_program_cannot_read(helm: &Helm) {
     for (path, value, flag) in [
         ("nodeGrace", json!("30s1m"), "--node-grace=30s1m"),
         ("nodeGrace", json!(""), "--node-grace="),
+        (
+            "ignoredSliceManagers",
+            json!(["example.com/mesh"]),
+            "--ignored-slice-managers=example.com/mesh",
+        ),
         ("nodeGrace", json!("876001h"), "--node-grace=876001h"),
         (
             "overloadThreshold",
@@ -319,6 +325,7 @@ fn the_chart_refuses_what_the_program_cannot_read(helm: &Helm) {
         // Of choices the schema says which there are.
         let words = match path {
             "mode" | "listenAddress" => format!("at '/{path}': value must be one of"),
+            _ if value.is_array() => format!("{path} has \""),
             _ => format!("{path} is \""),
         };
         refused(helm, &at(path, value), &words);

@@ -58,6 +58,7 @@ fn helm_test_and_notes_check_with_the_flags_of_the_replicas(helm: &Helm) {
         "nodeGrace": "90s",
         "freezeNotReady": 0.7,
         "excludedNodeLabels": ["example.com/edge"],
+        "ignoredSliceManagers": ["mesh.example.com", "mirror"],
         "extraArgs": ["--drift-pace=5", "--keep-overload=0.2", "--keep-in-zone=0.01"],
     });
     let objects = helm.objects(&Release::usual(), &values);
@@ -69,6 +70,7 @@ fn helm_test_and_notes_check_with_the_flags_of_the_replicas(helm: &Helm) {
         .filter(|it| known.contains(&flag(it)));
     let decided_by: BTreeSet<&str> = decided_by.collect();
     assert!(decided_by.len() > 9, "{decided_by:?}");
+    assert!(decided_by.contains("--ignored-slice-managers=mesh.example.com,mirror"));
     let checked_by = texts(&test_pod(&objects)["spec"]["containers"][0]["args"]);
     let lacks: Vec<_> = decided_by
         .iter()

@@ -95,6 +95,7 @@ fn decisions() -> Vec<Switch> {
             "excludedNodeLabels",
             json!(["node-role.kubernetes.io/infra"]),
         ),
+        switch("ignoredSliceManagers", json!(["mesh.example.com"])),
         given(
             switch("controller.enabled", json!(false)),
             &certificates("cert-manager"),

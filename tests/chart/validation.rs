@@ -7,6 +7,16 @@ use super::values::{CA, base64, certificates, merged};
 
 const KIND: &str = "ValidatingWebhookConfiguration";
 
+/// The places of its webhooks.
+const SERVICES: usize = 0;
+const NAMESPACES: usize = 1;
+const SLICES: usize = 2;
+
+fn conditions(webhook: &Value) -> Vec<Value> {
+    let conditions = webhook["matchConditions"].as_array();
+    conditions.expect("there are conditions").clone()
+}
+
 fn rendered(mode: &str, values: &Value) -> Objects {
     let validation = json!({"validation": {"mode": mode}});
     Helm::four().objects(&Release::usual(), &merged(&validation, values))
@@ -32,7 +42,7 @@ fn off_has_no_configuration_and_no_permission() {
 }
 
 #[test]
-fn on_has_one_webhook_for_services_and_one_for_slices() {
+fn on_has_a_webhook_each_for_services_namespaces_and_slices() {
     for mode in ["warn", "enforce"] {
         let objects = rendered(mode, &json!({}));
         assert_eq!(objects.flag("--validation"), Some(mode));
@@ -43,11 +53,21 @@ fn on_has_one_webhook_for_services_and_one_for_slices() {
         let webhooks = configuration["webhooks"]
             .as_array()
             .expect("there are webhooks");
-        let resources: Vec<&Value> = webhooks
-            .iter()
-            .map(|webhook| &webhook["rules"][0]["resources"][0])
-            .collect();
-        assert_eq!(resources, ["services", "endpointslices"]);
+        let rule = |field: &str| -> Vec<&Value> {
+            let webhooks = webhooks.iter();
+            webhooks
+                .map(|webhook| &webhook["rules"][0][field])
+                .collect()
+        };
+        assert_eq!(
+            rule("resources"),
+            [
+                &json!(["services"]),
+                &json!(["namespaces"]),
+                &json!(["endpointslices"])
+            ]
+        );
+        assert_eq!(rule("scope"), ["Namespaced", "Cluster", "Namespaced"]);
         for webhook in webhooks {
             assert_eq!(webhook["failurePolicy"], "Ignore");
             assert_eq!(webhook["sideEffects"], "None");
@@ -73,16 +93,54 @@ fn slices_are_judged_where_the_mutating_webhook_is_asked_about_them() {
         }}),
     );
     let of = |kind: &str, place: usize| objects.the(kind)["webhooks"][place].clone();
-    let (mutating, judging) = (of("MutatingWebhookConfiguration", 0), of(KIND, 1));
+    let (mutating, judging) = (of("MutatingWebhookConfiguration", 0), of(KIND, SLICES));
     for selector in ["namespaceSelector", "objectSelector"] {
         assert_eq!(mutating[selector], judging[selector], "{selector}");
         assert!(mutating[selector].is_object());
     }
-    let conditions = |webhook: &Value| webhook["matchConditions"].as_array().cloned();
-    let mutating = conditions(&mutating).expect("there are conditions");
-    let judging = conditions(&judging).expect("there are conditions");
-    assert_eq!(judging[2..], mutating[..]);
-    assert_eq!(judging[0]["name"], "is-by-a-person");
+    let (mutating, judging) = (conditions(&mutating), conditions(&judging));
+    assert_eq!(judging[3..], mutating[..]);
+    let namespaces = of(KIND, NAMESPACES);
+    assert_eq!(
+        namespaces["namespaceSelector"],
+        json!({"matchLabels": {"a": "b"}})
+    );
+    assert_eq!(
+        namespaces["objectSelector"],
+        Value::Null,
+        "Namespaces have no labels of slices"
+    );
+}
+
+#[test]
+fn conditions_send_annotated_objects_and_hinted_slices_that_people_write() {
+    let objects = rendered("warn", &json!({}));
+    let of = |place: usize| conditions(&objects.the(KIND)["webhooks"][place]);
+    let condition = |name: &str, expression: &str| json!({"name": name, "expression": expression});
+    let of_all = [
+        condition(
+            "is-by-a-person",
+            "!request.userInfo.username.startsWith('system:') || request.userInfo.username == 'system:admin'",
+        ),
+        condition(
+            "is-not-being-deleted",
+            "!has(object.metadata.deletionTimestamp)",
+        ),
+    ];
+    let annotated = condition(
+        "has-a-topology-annotation",
+        "object.metadata.?annotations.orValue({}).exists(key, key.startsWith('zonewise.dev/') || \
+         key in ['service.kubernetes.io/topology-mode', 'service.kubernetes.io/topology-aware-hints'])",
+    );
+    let annotated = [&of_all[..], &[annotated]].concat();
+    assert_eq!(of(SERVICES), annotated);
+    assert_eq!(of(NAMESPACES), annotated);
+    let hinted = condition(
+        "has-hints",
+        "[object, oldObject].exists(slice, slice != null && slice.?endpoints.orValue(null) != null && \
+         slice.endpoints.exists(endpoint, has(endpoint.hints)))",
+    );
+    assert_eq!(of(SLICES)[..3], [&of_all[..], &[hinted]].concat());
 }
 
 #[test]
@@ -92,7 +150,7 @@ fn its_ca_bundle_comes_from_where_the_mutating_ones_does() {
     assert_eq!(verbs(&own), Some(json!(["get", "patch"])));
     let provided = rendered("warn", &certificates("provided"));
     assert_eq!(verbs(&provided), Some(json!(["get"])));
-    for place in [0, 1] {
+    for place in [SERVICES, NAMESPACES, SLICES] {
         let client = &provided.the(KIND)["webhooks"][place]["clientConfig"];
         assert_eq!(client["caBundle"], json!(base64(CA)));
     }

@@ -45,8 +45,9 @@ async fn lives_and_leaves_nothing() {
     life::upgrades_and_rolls_back(&mut site).await;
     done("upgraded twice and rolled back");
     let zonewise = Account::read(&site, "zonewise").await;
-    permissions::are_used_and_suffice(&site, &zonewise, &[]);
-    permissions::are_used_and_suffice(&site, &checker, &helm_test::NOT_LOOKED_AT);
+    permissions::are_used_and_suffice(&site, &zonewise, &[], &[]);
+    let (refusals, unused) = (&helm_test::NOT_LOOKED_AT, &helm_test::NO_CILIUM);
+    permissions::are_used_and_suffice(&site, &checker, refusals, unused);
     done("permissions are used and suffice");
     life::is_off_and_on_again(&mut site).await;
     done("off, stripped and on again");

@@ -2,6 +2,8 @@
 //! refused, and that programs never see any of it.
 
 mod breaker;
+mod conditions;
+mod namespaces;
 mod services;
 mod slices;
 mod stage;
@@ -15,6 +17,9 @@ scenes![play:
     services::a_misspelt_annotation,
     services::a_service_that_gets_hints,
     services::a_misspelt_annotation_enforced,
+    namespaces::a_wrong_annotation,
+    namespaces::a_wrong_annotation_enforced,
+    conditions::what_is_not_annotated_or_hinted_is_not_sent,
     slices::hints_by_hand_are_replaced,
     slices::a_partial_hint_where_zonewise_observes,
     slices::another_webhook_breaks_a_hint,

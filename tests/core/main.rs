@@ -13,6 +13,7 @@ mod golden;
 mod guarantee;
 mod properties;
 mod quantity_vectors;
+mod replica_table;
 
 use jiff::Timestamp;
 

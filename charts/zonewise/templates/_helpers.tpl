@@ -186,6 +186,9 @@ What decisions follow, for those who decide and those who check. A flag without 
 - --node-grace={{ .Values.nodeGrace }}
 - --freeze-not-ready={{ include "zonewise.decimal" .Values.freezeNotReady }}
 - --excluded-node-labels={{ join "," .Values.excludedNodeLabels }}
+{{- with .Values.ignoredSliceManagers }}
+- --ignored-slice-managers={{ join "," . }}
+{{- end }}
 - --capacity={{ .Values.capacity }}
 {{- with .Values.capacityNodeSelector }}
 - {{ printf "--capacity-node-selector=%s" . | quote }}

@@ -165,7 +165,7 @@ certificates.certManager.caDuration ({{ .caDuration }}) is less than twice certi
 {{- end -}}
 
 {{- define "zonewise.reservedFlags" -}}
-{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--replica-name" "--kubeconfig" "--context" "--from-files" "--panic-on-service" "--watch-life-seconds" "--capacity-node-selector" "--honor-traffic-distribution" "--default-heuristic" -}}
+{{- $flags := list "--tls-cert-file" "--tls-private-key-file" "--certificate-secret" "--certificate-names" "--certificate-lifetime" "--ca-lifetime" "--client-ca-file" "--client-subject-names" "--owner-deployment" "--lease-namespace" "--lease-name" "--webhook-configuration" "--validating-webhook-configuration" "--replica-name" "--kubeconfig" "--context" "--from-files" "--panic-on-service" "--watch-life-seconds" "--ignored-slice-managers" "--capacity-node-selector" "--honor-traffic-distribution" "--default-heuristic" -}}
 {{- range include "zonewise.args" . | fromYamlArray -}}
 {{- $flags = append $flags (splitList "=" . | first) -}}
 {{- end -}}
@@ -178,7 +178,7 @@ What to do about a flag that the chart sets.
 {{- define "zonewise.inPlaceOf" -}}
 {{- $flag := trimPrefix "--" . -}}
 {{- $values := dict "validation" "validation.mode" "controller" "controller.enabled" "certificate-lifetime" "certificates.selfManaged.certificateLifetime" "ca-lifetime" "certificates.selfManaged.caLifetime" "certificate-secret" "certificates.mode" "tls-cert-file" "certificates.mode and certificates.provided" "tls-private-key-file" "certificates.mode and certificates.provided" "certificate-names" "fullnameOverride" "client-ca-file" "clientAuthentication.caConfigMap" "client-subject-names" "clientAuthentication.subjectNames" "webhook-bind-address" "listenAddress and ports.webhook" "metrics-bind-address" "listenAddress and ports.metrics" "shutdown-delay-duration" "shutdownDelaySeconds" "log-level" "log.level" "log-format" "log.format" "honor-traffic-distribution" "trafficDistribution" "default-heuristic" "trafficDistribution" -}}
-{{- range list "mode" "traffic-distribution" "default-mode" "overload-threshold" "node-grace" "freeze-not-ready" "excluded-node-labels" "capacity" "capacity-node-selector" "node-info-tolerance" -}}
+{{- range list "mode" "traffic-distribution" "default-mode" "overload-threshold" "node-grace" "freeze-not-ready" "excluded-node-labels" "ignored-slice-managers" "capacity" "capacity-node-selector" "node-info-tolerance" -}}
 {{- $_ := set $values . (camelcase . | untitle) -}}
 {{- end -}}
 {{- with get $values $flag -}}

@@ -1,7 +1,8 @@
 //! What is wrong with a Service's annotations, and what they will come to.
 
+use super::annotations::{annotation_faults, unusable, value};
 use super::{Fault, NotJudged, snapshot};
-use crate::cluster::annotations::{Invalid, MODE, OWN_PREFIX, misplaced_on_service, own_keys};
+use crate::cluster::annotations::{Invalid, OWN_PREFIX, misplaced_on_service, own_keys};
 use crate::cluster::service::ServiceRecord;
 use crate::cluster::store::Cluster;
 use crate::cluster::wire::{Metadata, Service, Wire as _};
@@ -10,7 +11,6 @@ use crate::decide::whole::{Whole, decide_whole};
 use crate::planner::reason::Reason;
 use crate::settings::Settings;
 use crate::webhook::review::Request;
-use crate::words;
 
 /// Judges a Service, given its text and that of the one that is stored.
 pub(super) fn faults(
@@ -26,7 +26,9 @@ pub(super) fn faults(
     let snapshot = snapshot(cluster, &name, settings)?;
     let record = ServiceRecord::read(&object);
     let stored = stored.as_ref().and_then(|stored| stored.metadata());
-    let mut faults = annotation_faults(&record, object.metadata(), stored);
+    let mistakes = record.annotations.mistakes();
+    let written = [object.metadata(), stored];
+    let mut faults = annotation_faults(mistakes, misplaced_on_service, written);
     let asks = has_own_annotations(&record, object.metadata());
     let snapshot = snapshot.with_service(record);
     let all = decide_whole(&snapshot, &name, settings);
@@ -39,53 +41,11 @@ pub(super) fn faults(
     Ok(faults)
 }
 
-/// How many annotations are told of that there are none of: an object may have tens of thousands.
-const MOST_TOLD: usize = 10;
-
-fn annotation_faults(
-    record: &ServiceRecord,
-    object: Option<&Metadata<Box<str>>>,
-    stored: Option<&Metadata<Box<str>>>,
-) -> Vec<Fault> {
-    let is_new = |key: &str| value(object, key) != value(stored, key);
-    let mistakes = record.annotations.mistakes();
-    let mut faults: Vec<Fault> = mistakes
-        .map(|invalid| Fault {
-            word: "InvalidAnnotation",
-            sentence: unusable(&invalid),
-            made_now: is_new(invalid.key),
-        })
-        .collect();
-    let misplaced = own_keys(object).filter_map(|key| Some((key, misplaced_on_service(key)?)));
-    faults.extend(misplaced.take(MOST_TOLD).map(|(key, sentence)| Fault {
-        word: if key == MODE {
-            "MisplacedAnnotation"
-        } else {
-            "UnknownAnnotation"
-        },
-        sentence,
-        made_now: is_new(key),
-    }));
-    faults
-}
-
-fn value<'a>(metadata: Option<&'a Metadata<Box<str>>>, key: &str) -> Option<&'a str> {
-    metadata?.annotation(key)
-}
-
 fn has_own_annotations(record: &ServiceRecord, metadata: Option<&Metadata<Box<str>>>) -> bool {
     let mode = record.annotations.topology_mode.as_ref();
     let topology_mode = mode.and_then(|(key, _)| value(metadata, key.key()));
     topology_mode.is_some_and(|mode| mode.starts_with(OWN_PREFIX))
         || own_keys(metadata).next().is_some()
-}
-
-/// Why a value can't be used. Keys go without their domain, which leaves room for what matters.
-fn unusable(invalid: &Invalid) -> String {
-    const SHOWN: usize = 40;
-    let key = invalid.key.rsplit('/').next().unwrap_or(invalid.key);
-    let value = words::at_most(&invalid.value, SHOWN);
-    format!("{key} {value:?}: {}", invalid.problem)
 }
 
 /// What the Service comes to, where that is no hints.

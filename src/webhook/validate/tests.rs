@@ -97,7 +97,7 @@ fn slice(name: &str, network: &str, endpoints: &[(&str, Option<&str>)]) -> Value
 /// A review of a write by a person; of a new object where none is stored.
 fn review(object: &Value, stored: Option<&Value>) -> Value {
     let (group, kind) = match object["kind"].as_str().unwrap() {
-        "Service" => ("", "Service"),
+        kind @ ("Service" | "Namespace") => ("", kind),
         kind => ("discovery.k8s.io", kind),
     };
     json!({"request": {
@@ -224,7 +224,7 @@ fn what_is_no_annotation_is_told_with_the_one_that_may_be_meant() {
     let strange = json!({MODE: "Auto", "zonewise.dev/colour": "red"});
     assert_eq!(
         warned_of(&strange).1,
-        "zonewise: there is no annotation zonewise.dev/colour; Services may have overload-threshold and zone-weights"
+        "zonewise: there is no annotation zonewise.dev/colour; Services may have overload-threshold, zone-weights"
     );
     let misplaced = json!({MODE: "Auto", "zonewise.dev/mode": "Off"});
     assert_eq!(
@@ -324,6 +324,141 @@ fn a_service_is_refused_for_what_this_write_makes_and_warned_of_what_it_finds() 
     let unknown_zone = json!({MODE: "Auto", "zonewise.dev/zone-weights": "a=3,d=1"});
     let later = enforced(&service("web", &unknown_zone), Some(&fine));
     assert_eq!(later.decision, "Warned", "zone d may yet come");
+}
+
+fn namespace(annotations: &Value) -> Value {
+    json!({
+        "kind": "Namespace",
+        "metadata": {"name": "shop", "annotations": annotations},
+    })
+}
+
+/// The reasons and warnings about a new Namespace with these annotations.
+fn warned_of_namespace(annotations: &Value) -> (&'static str, Vec<String>) {
+    let said = ask(&review(&namespace(annotations), None));
+    (said.reason, said.warnings)
+}
+
+#[test]
+fn a_namespace_whose_annotations_can_be_read_gets_no_warning() {
+    for annotations in [
+        json!({}),
+        json!({MODE: "Disabled"}),
+        json!({MODE: "Overlap"}),
+        json!({
+            MODE: "zonewise.dev/Overlap",
+            "zonewise.dev/overload-threshold": "0.34",
+            "zonewise.dev/zone-weights": "a=3,b=1",
+            "zonewise.dev/mode": "observe",
+        }),
+    ] {
+        let written = review(&namespace(&annotations), None);
+        assert_eq!(ask(&written), allowed(""), "{annotations}");
+    }
+}
+
+#[test]
+fn each_value_of_a_namespace_that_can_not_be_used_is_a_warning() {
+    for (key, value, warning) in [
+        (
+            "zonewise.dev/overload-threshold",
+            "20%",
+            "zonewise: overload-threshold \"20%\": it is no decimal from 0 to 10",
+        ),
+        (
+            "zonewise.dev/zone-weights",
+            "a=3,b",
+            "zonewise: zone-weights \"a=3,b\": \"b\" is not ZONE=WEIGHT",
+        ),
+        (
+            "zonewise.dev/mode",
+            "on",
+            "zonewise: mode \"on\": there are Active, Observe and Off",
+        ),
+        (
+            MODE,
+            "zonewise.dev/overlap",
+            "zonewise: topology-mode \"zonewise.dev/overlap\": zonewise has zonewise.dev/Overlap",
+        ),
+        (
+            "service.kubernetes.io/topology-aware-hints",
+            "zonewise.dev/Auto",
+            "zonewise: topology-aware-hints \"zonewise.dev/Auto\": zonewise has",
+        ),
+    ] {
+        let (reason, warnings) = warned_of_namespace(&json!({key: value}));
+        assert_eq!((reason, warnings.len()), ("InvalidAnnotation", 1), "{key}");
+        assert!(warnings[0].starts_with(warning), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_misspelt_key_on_a_namespace_is_a_warning_with_the_key_that_may_be_meant() {
+    let unknown = |key: &str| {
+        let (reason, warnings) = warned_of_namespace(&json!({key: "Off"}));
+        assert_eq!((reason, warnings.len()), ("UnknownAnnotation", 1), "{key}");
+        warnings[0].clone()
+    };
+    assert_eq!(
+        unknown("zonewise.dev/mod"),
+        "zonewise: there is no annotation zonewise.dev/mod; zonewise.dev/mode may be meant"
+    );
+    assert_eq!(
+        unknown("zonewise.dev/zone-weight"),
+        "zonewise: there is no annotation zonewise.dev/zone-weight; zonewise.dev/zone-weights may be meant"
+    );
+    assert_eq!(
+        unknown("zonewise.dev/colour"),
+        "zonewise: there is no annotation zonewise.dev/colour; Namespaces may have overload-threshold, zone-weights, mode"
+    );
+}
+
+#[test]
+fn a_namespace_is_refused_for_what_this_write_makes_and_warned_of_what_it_finds() {
+    let wrong = namespace(&json!({"zonewise.dev/overload-threshold": "20%"}));
+    let enforced = |object: &Value, stored: Option<&Value>| {
+        ask_by(Validation::Enforce, &review(object, stored))
+    };
+    for stored in [None, Some(&namespace(&json!({})))] {
+        let said = enforced(&wrong, stored);
+        assert_eq!((said.decision, said.warnings.len()), ("Denied", 0));
+        let refused = said.refused.unwrap();
+        assert!(
+            refused.starts_with("overload-threshold \"20%\":"),
+            "{refused}"
+        );
+    }
+    let found = enforced(&wrong, Some(&wrong));
+    assert_eq!((found.decision, found.warnings.len()), ("Warned", 1));
+    let worse = json!({"zonewise.dev/overload-threshold": "20%", "zonewise.dev/colour": "red"});
+    let worse = enforced(&namespace(&worse), Some(&wrong));
+    assert_eq!((worse.decision, worse.warnings.len()), ("Denied", 1));
+    let refused = worse.refused.unwrap();
+    assert!(
+        refused.starts_with("there is no annotation zonewise.dev/colour"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_namespace_that_is_off_is_not_validated() {
+    let off = json!({"zonewise.dev/mode": "Off", "zonewise.dev/colour": "red"});
+    let off = ask_by(Validation::Enforce, &review(&namespace(&off), None));
+    assert_eq!(off, allowed("ModeOff"));
+}
+
+#[test]
+fn a_namespace_is_validated_before_the_caches_have_synced_and_not_where_a_program_writes_it() {
+    let empty = Writer::new(StoreRules::default()).cluster();
+    let settings = Settings {
+        validation: Validation::Enforce,
+        ..Settings::default()
+    };
+    let mut wrong = review(&namespace(&json!({"zonewise.dev/colour": "red"})), None);
+    let said = answered(&empty, &settings, &wrong);
+    assert_eq!(said.decision, "Denied");
+    wrong["request"]["userInfo"]["username"] = json!("system:serviceaccount:argocd:argocd");
+    assert_eq!(answered(&empty, &settings, &wrong), allowed("NotAPerson"));
 }
 
 /// A slice of `shop/web` with endpoints in these zones, written over the same with hints for their own zones.

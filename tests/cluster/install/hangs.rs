@@ -12,10 +12,10 @@ use super::site::Site;
 use crate::support::slices;
 use crate::support::wait::eventually;
 
-/// The time-outs of the chart's mutating webhook and then of the validating one, which a person's write waits for.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// The time-out of the chart's mutating webhook. Writes here have no hints, so they do not wait for the validating one.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The rest of a write, on a machine that has other things to do.
+/// The rest of a write, on a machine that has other things to do. The first write takes hints away and waits for both webhooks.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// Both processes take connections and never answer.

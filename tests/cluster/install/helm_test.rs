@@ -25,6 +25,9 @@ pub const NOT_LOOKED_AT: [&str; 2] = [
     "/services/proxy/https:zonewise:443: get",
 ];
 
+/// What the test reads only in a cluster with Cilium's DaemonSet.
+pub const NO_CILIUM: [&str; 1] = ["/configmaps/cilium-config: get"];
+
 /// The test of README.md passes. Gives what its ServiceAccount may do, which is gone by then.
 pub async fn passes(site: &Site) -> Account {
     let test = command("helm -n zonewise test ");

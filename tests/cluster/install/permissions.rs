@@ -100,11 +100,8 @@ fn taken(entry: &Value) -> [String; 2] {
     [text(&object["name"]), "*".to_owned()].map(|name| format!("{group}/{resource}/{name}: {verb}"))
 }
 
-/// What no cluster without Cilium asks for.
-const ONLY_WITH_CILIUM: &str = "/configmaps/cilium-config: get";
-
-/// Fails where it was refused anything but `refusals`, or may do what it never did.
-pub fn are_used_and_suffice(site: &Site, account: &Account, refusals: &[&str]) {
+/// Fails unless it was refused `refusals`, and used all of its permissions but `unused`.
+pub fn are_used_and_suffice(site: &Site, account: &Account, refusals: &[&str], unused: &[&str]) {
     let requests = account.requests(site);
     let code = |entry: &Value| entry["responseStatus"]["code"].as_u64().unwrap_or_default();
     let refused = requests.iter().filter(|it| [401, 403].contains(&code(it)));
@@ -113,7 +110,6 @@ pub fn are_used_and_suffice(site: &Site, account: &Account, refusals: &[&str]) {
     assert_eq!(refused, expected, "refused to {}", account.name);
     let done = requests.iter().filter(|it| (100..300).contains(&code(it)));
     let used: BTreeSet<String> = done.flat_map(taken).collect();
-    let unused = account.granted.difference(&used);
-    let unused: Vec<&String> = unused.filter(|it| *it != ONLY_WITH_CILIUM).collect();
-    assert!(unused.is_empty(), "{} never used {unused:?}", account.name);
+    let never_used: Vec<&String> = account.granted.difference(&used).collect();
+    assert_eq!(never_used, unused, "never used by {}", account.name);
 }

@@ -173,7 +173,11 @@ impl Site {
         patched.await.expect("the webhook configuration is changed");
         let configurations: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
         let validating = patch(
-            &["services.zonewise.dev", "hints.zonewise.dev"],
+            &[
+                "services.zonewise.dev",
+                "namespaces.zonewise.dev",
+                "hints.zonewise.dev",
+            ],
             "/validate",
         );
         let patched = configurations.patch("zonewise", &parameters, &validating);

@@ -115,7 +115,7 @@ impl<'w> Stage<'w> {
     }
 
     /// What comes of a Service with an annotation that there is none of, in a dry run.
-    async fn typo(&self) -> Written {
+    pub async fn typo(&self) -> Written {
         let service = json!({
             "metadata": {"name": "is-it-asked", "annotations": {
                 TOPOLOGY_MODE: "Auto",
@@ -156,21 +156,27 @@ impl<'w> Stage<'w> {
             .expect("the webhook is registered");
     }
 
-    /// Whether the API server did without an answer of the validating webhooks.
+    /// Where the API server did without an answer of the validating webhooks, or could not evaluate their conditions.
     pub async fn failed_open(&self) -> Vec<String> {
         let request = hyper::Request::get("/metrics").body(Vec::new());
         let request = request.expect("a path is all it needs");
         let text = self.world.client.request_text(request).await;
         let text = text.expect("the API server has metrics");
-        let metric = "apiserver_admission_webhook_fail_open_count";
+        let failures = [
+            "apiserver_admission_webhook_fail_open_count",
+            "apiserver_admission_match_condition_evaluation_errors_total",
+        ];
         let of = |webhook: &str| -> Vec<String> {
             let name = name_of(&self.scene.namespace, webhook);
             let labels = [("name", &*name)];
-            let samples = metrics::samples(&text, metric, &labels);
-            let counted = samples.filter(|(_, value)| *value > 0.0);
+            let samples = failures.map(|metric| metrics::samples(&text, metric, &labels));
+            let counted = samples
+                .into_iter()
+                .flatten()
+                .filter(|(_, value)| *value > 0.0);
             counted.map(|(line, _)| line.to_owned()).collect()
         };
-        [of(SERVICES), of(SLICES)].concat()
+        [of(SERVICES), of(NAMESPACES), of(SLICES)].concat()
     }
 }
 
@@ -231,6 +237,7 @@ fn text_of(warning: &HeaderValue) -> Option<String> {
 }
 
 const SERVICES: &str = "services";
+const NAMESPACES: &str = "namespaces";
 const SLICES: &str = "hints";
 
 /// The name of a scene's webhook, by which the API server's metrics know it.
@@ -244,7 +251,7 @@ fn configuration(
     ca: &[u8],
     writers: Writers,
 ) -> ValidatingWebhookConfiguration {
-    let webhook = |name: &str, group: &str, resource: &str, conditions: &[String]| {
+    let webhook = |name: &str, [group, resource, scope]: [&str; 3], conditions: &[String]| {
         let conditions = conditions.iter().enumerate();
         let condition = |(i, cel): (usize, &String)| json!({"name": format!("condition-{i}"), "expression": cel});
         json!({
@@ -264,45 +271,36 @@ fn configuration(
                 "apiVersions": ["v1"],
                 "operations": ["CREATE", "UPDATE"],
                 "resources": [resource],
+                "scope": scope,
             }],
             "matchConditions": conditions.map(condition).collect::<Vec<_>>(),
         })
     };
-    let speaks = |of: &str| of_chart("define \"zonewise.speaks\"").replace("{{ . }}", of);
-    let mut of_all = vec![quoted(&of_chart("name: is-not-being-deleted"))];
+    let mut of_all = vec![of_chart("is-not-being-deleted")];
     if writers == Writers::People {
-        of_all.push(quoted(&of_chart("name: is-by-a-person")));
+        of_all.push(of_chart("is-by-a-person"));
     }
-    let old = format!("oldObject != null && {}", speaks("oldObject"));
-    let speaks = format!("({}) || ({old})", speaks("object"));
-    let of_services = [&of_all[..], &[speaks]].concat();
+    let with = |name: &str| [&of_all[..], &[of_chart(name)]].concat();
+    let (annotated, hinted) = (with("has-a-topology-annotation"), with("has-hints"));
     from_json(json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": namespace},
         "webhooks": [
-            webhook(SERVICES, "", "services", &of_services),
-            webhook(SLICES, "discovery.k8s.io", "endpointslices", &of_all),
+            webhook(SERVICES, ["", "services", "Namespaced"], &annotated),
+            webhook(NAMESPACES, ["", "namespaces", "Cluster"], &annotated),
+            webhook(SLICES, ["discovery.k8s.io", "endpointslices", "Namespaced"], &hinted),
         ],
     }))
 }
 
-/// The line of the chart's template behind the one with this text.
-fn of_chart(text: &str) -> String {
+/// The expression of a match condition in the chart's template.
+fn of_chart(name: &str) -> String {
     let template =
         include_str!("../../../charts/zonewise/templates/validatingwebhookconfiguration.yaml");
-    let mut lines = template
-        .lines()
-        .skip_while(|line| !line.contains(text))
-        .skip(1);
-    lines
-        .next()
-        .expect("the template has a line behind it")
-        .to_owned()
-}
-
-/// What stands in the quotes of `expression: "…"`.
-fn quoted(line: &str) -> String {
-    let (_, text) = line.split_once('"').expect("it is quoted");
-    text.trim_end_matches('"').to_owned()
+    let name = format!("- name: {name}");
+    let mut lines = template.lines().skip_while(|line| line.trim() != name);
+    let line = lines.nth(1).expect("the template has the condition");
+    let (_, expression) = line.split_once('"').expect("it is quoted");
+    expression.trim_end_matches('"').to_owned()
 }
