@@ -57,6 +57,7 @@ fn word(fault: &HintFault) -> &'static str {
     match fault {
         HintFault::Partial { .. } => "PartialHints",
         HintFault::ZoneWithoutCapacity { .. } => "ZoneWithoutCapacity",
+        HintFault::NotReadyAlone { .. } => "NotReadyAlone",
         HintFault::Overloaded(_) => "EndpointOverloaded",
     }
 }
@@ -71,16 +72,28 @@ fn sentence(fault: &HintFault, object: &EndpointSlice<Text<'_>>) -> String {
             )
         }
         HintFault::ZoneWithoutCapacity { endpoint, hint } => {
-            let endpoint = object.endpoints.items().get(*endpoint);
-            let endpoint = endpoint.and_then(|endpoint| endpoint.get());
-            let address = endpoint.and_then(|endpoint| endpoint.address());
-            let zone = endpoint.and_then(|endpoint| endpoint.zone_hints().nth(*hint));
+            let (address, zone) = named(object, *endpoint, *hint);
+            format!("endpoint {address} is hinted for zone {zone}, in which no node counts")
+        }
+        HintFault::NotReadyAlone { endpoint, hint } => {
+            let (address, zone) = named(object, *endpoint, *hint);
             format!(
-                "endpoint {} is hinted for zone {}, in which no node counts",
-                address.unwrap_or_default(),
-                zone.unwrap_or_default()
+                "endpoint {address} is not ready and hinted for zone {zone}, which no ready endpoint names: Cilium up to \
+                 1.20.1 would have no usable endpoint there"
             )
         }
         HintFault::Overloaded(overloaded) => overloaded.message(),
     }
+}
+
+/// The address of an endpoint and the zone at a place of its hint.
+fn named<'o>(
+    object: &'o EndpointSlice<Text<'_>>,
+    endpoint: usize,
+    hint: usize,
+) -> (&'o str, &'o str) {
+    let endpoint = object.endpoints.items().get(endpoint).and_then(Loose::get);
+    let address = endpoint.and_then(|endpoint| endpoint.address());
+    let zone = endpoint.and_then(|endpoint| endpoint.zone_hints().nth(hint));
+    (address.unwrap_or_default(), zone.unwrap_or_default())
 }

@@ -573,6 +573,29 @@ fn the_services_own_threshold_and_weights_are_what_hints_are_judged_by() {
 }
 
 #[test]
+fn a_zone_that_only_an_endpoint_names_that_is_not_ready_is_a_fault() {
+    let cluster = cluster_with(&service("web", &json!({MODE: "Auto"})));
+    let settings = Settings {
+        validation: Validation::Warn,
+        ..Settings::default()
+    };
+    let mut review = rehinted(&zones(&["a", "b", "c"]));
+    for object in ["object", "oldObject"] {
+        let conditions = &mut review["request"][object]["endpoints"][2]["conditions"];
+        *conditions = json!({"ready": false});
+    }
+    let said = answered(&cluster, &settings, &review);
+    assert_eq!(said.reason, "NotReadyAlone");
+    assert!(
+        said.warnings[0].contains("10.0.1.2 is not ready and hinted for zone c"),
+        "{:?}",
+        said.warnings
+    );
+    review["request"]["object"]["endpoints"][2]["hints"] = json!({"forZones": [{"name": "b"}]});
+    assert_eq!(answered(&cluster, &settings, &review).reason, "");
+}
+
+#[test]
 fn a_hint_for_a_zone_in_which_no_node_counts_is_told() {
     let strange = [("a", Some("a")), ("b", Some("b")), ("c", Some("moon"))];
     let said = ask(&rehinted(&strange));

@@ -72,10 +72,11 @@ impl Write {
     }
 
     /// Whether the API server refused it, but for a conflict and for an object that is gone: those belong to the
-    /// controllers' daily work.
+    /// controllers' daily work. A JSON patch of another version than the stored one is such a conflict.
     fn is_refused(&self) -> bool {
         let code = self.response_status.code;
-        code >= 400 && code != 404 && code != 409
+        let is_other_version = self.verb == "patch" && code == 422;
+        code >= 400 && code != 404 && code != 409 && !is_other_version
     }
 
     /// Which webhook the API server did without, as the audit log says it.
