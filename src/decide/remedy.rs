@@ -125,7 +125,11 @@ struct Search<'a> {
 impl Search<'_> {
     /// More endpoints that do: for each set of ports as many as its endpoints need to have hints by themselves, which then hold
     /// behind every port, whatever addresses the new endpoints get.
+    /// Nothing where an endpoint is behind several sets of ports: its one hint ties them together.
     fn more_endpoints(&self) -> Option<Remedy> {
+        if self.trial.shares_addresses() {
+            return None;
+        }
         let ports = 0..self.trial.with_ports().len();
         let more = ports.map(|ports| {
             let alone = self.trial.only(ports);

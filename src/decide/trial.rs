@@ -169,6 +169,20 @@ impl<'a> Trial<'a> {
         self.with_ports.iter().map(|&place| &self.slices[place])
     }
 
+    /// Whether slices with different ports have an address in common.
+    #[must_use]
+    pub fn shares_addresses(&self) -> bool {
+        let mut places: HashMap<Address, usize> = HashMap::new();
+        let mut slices = self.slices.iter().enumerate();
+        slices.any(|(place, slice)| {
+            let mut endpoints = slice.endpoints.iter();
+            endpoints.any(|endpoint| {
+                let first = *places.entry(endpoint.address).or_insert(place);
+                !have_same_ports(&self.slices[first], slice)
+            })
+        })
+    }
+
     /// Ready endpoints of a slice by zone.
     #[must_use]
     pub fn ready_in_zones(&self, slice: &SliceRecord) -> Vec<u32> {
